@@ -13,7 +13,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-
 ENV_SETTINGS_FILE: Final = "XEONTRAIN_OPERATOR_SETTINGS"
 ENV_NAMESPACE: Final = "XEONTRAIN_OPERATOR_NAMESPACE"
 ENV_TRAINER_IMAGE: Final = "XEONTRAIN_OPERATOR_TRAINER_IMAGE"
