@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-ENV_SETTINGS_FILE: Final = "XEONTRAIN_OPERATOR_SETTINGS"
+ENV_SETTINGS_FILE: Final = "XEONTRAIN_SETTINGS_FILE"
 ENV_NAMESPACE: Final = "XEONTRAIN_OPERATOR_NAMESPACE"
 ENV_TRAINER_IMAGE: Final = "XEONTRAIN_OPERATOR_TRAINER_IMAGE"
 
@@ -87,12 +87,12 @@ class Settings(_Frozen):
     """Seconds between two full LISTs of all kinds (a watch can miss a deletion)."""
     probe_port: int = Field(default=8080, ge=1, le=65535)
     """`/healthz` of the operator."""
-    metrics_port: int = Field(default=9090, ge=1, le=65535)
+    metrics_port: int = Field(default=8081, ge=1, le=65535)
     """`/metrics` of the operator."""
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
-    """Settings from the file that `XEONTRAIN_OPERATOR_SETTINGS` names (YAML or JSON), if any, under those
+    """Settings from the file that `XEONTRAIN_SETTINGS_FILE` names (YAML or JSON), if any, under those
     of the environment (`XEONTRAIN_OPERATOR_NAMESPACE`, `XEONTRAIN_OPERATOR_TRAINER_IMAGE`).
 
     Raises `SettingsError`, naming file, key and cause.
