@@ -1,0 +1,1 @@
+"""The launcher: process 1 of a trainer pod. Standard library only."""

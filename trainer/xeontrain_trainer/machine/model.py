@@ -1,0 +1,82 @@
+"""What a machine looks like from inside the pod: the CPUs that may be used and how they are wired.
+
+Pure data. A count of the host never stands in for the granted set: every list of CPUs here is either
+the granted one (`Machine.cpus`) or named `online`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """One logical CPU. `core` is the lowest CPU number among its sibling threads, so it is unique on the machine."""
+
+    number: int
+    core: int
+    socket: int
+    node: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The granted CPUs of this pod and what the plan and the judgement of exclusiveness need to know.
+
+    `cpus`: granted and online, ordered by number. `online`: all CPUs online on the host. `quota_cpus`: the CFS
+    quota in CPUs, None where there is none. `memory_nodes`: NUMA nodes that memory may come from.
+    `features`: names as in `placement.cpuFeatures` (AVX2, AVX512F, AVX512VNNI, AVX512BF16, AMXBF16, AMXINT8),
+    those that every granted CPU has. `mixed`: granted CPUs differ in model or features.
+    """
+
+    cpus: tuple[Cpu, ...]
+    online: tuple[int, ...]
+    quota_cpus: Optional[float]
+    memory_nodes: tuple[int, ...]
+    model: str
+    features: tuple[str, ...]
+    mixed: bool = False
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of the granted CPUs, ascending."""
+        return tuple(cpu.number for cpu in self.cpus)
+
+    @property
+    def cores(self) -> tuple[tuple[Cpu, ...], ...]:
+        """Granted sibling threads grouped by physical core, in the order of nodes and then of cores."""
+        groups: dict[tuple[int, int], list[Cpu]] = {}
+        for cpu in sorted(self.cpus, key=lambda cpu: (cpu.node, cpu.core, cpu.number)):
+            groups.setdefault((cpu.node, cpu.core), []).append(cpu)
+        return tuple(tuple(threads) for threads in groups.values())
+
+    @property
+    def instruction_set(self) -> str:
+        """The best of AMX, AVX512_BF16, AVX512_VNNI, AVX512, AVX2 that every granted CPU has, else `baseline`."""
+        for feature, name in INSTRUCTION_SETS:
+            if feature in self.features:
+                return name
+        return "baseline"
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine as plain JSON values, for `/status` and `explain`."""
+        return {
+            "model": self.model,
+            "instructionSet": self.instruction_set,
+            "features": list(self.features),
+            "cpus": [vars(cpu).copy() for cpu in self.cpus],
+            "online": list(self.online),
+            "quotaCpus": self.quota_cpus,
+            "memoryNodes": list(self.memory_nodes),
+            "mixed": self.mixed,
+        }
+
+
+INSTRUCTION_SETS = (
+    ("AMXBF16", "AMX"),
+    ("AVX512BF16", "AVX512_BF16"),
+    ("AVX512VNNI", "AVX512_VNNI"),
+    ("AVX512F", "AVX512"),
+    ("AVX2", "AVX2"),
+)
