@@ -1,0 +1,1 @@
+"""The resource: its models, its CRD, its rules, and the reading and checking of documents."""

@@ -1,0 +1,141 @@
+"""Condition types and reasons, and the one pure way to change a condition.
+
+Names are part of the interface: people and programs wait for them (`kubectl wait --for=condition=Succeeded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from xeontrain_operator.api.v1alpha1.status import Condition, TriState
+
+# Types.
+ACCEPTED: Final = "Accepted"
+STORAGE: Final = "StorageReady"
+FULLY_HONOURED: Final = "FullyHonoured"
+CPU_PINNED: Final = "CPUPinned"
+PLACED: Final = "Placed"
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+SUSPENDED: Final = "Suspended"
+RESUME_INEXACT: Final = "ResumeInexact"
+
+TYPES: Final = (
+    ACCEPTED,
+    STORAGE,
+    FULLY_HONOURED,
+    CPU_PINNED,
+    PLACED,
+    RUNNING,
+    SUCCEEDED,
+    FAILED,
+    SUSPENDED,
+    RESUME_INEXACT,
+)
+
+# Reasons of Accepted.
+VALID: Final = "Valid"
+INVALID_SPEC: Final = "InvalidSpec"
+UNKNOWN_NODE_POOL: Final = "UnknownNodePool"
+FOREIGN_OBJECT: Final = "ForeignObject"
+REJECTED_BY_API_SERVER: Final = "RejectedByAPIServer"
+CLAIM_NOT_FOUND: Final = "ClaimNotFound"
+CLAIM_NOT_SHARED: Final = "ClaimNotReadWriteMany"
+BATCH_NOT_DIVISIBLE: Final = "BatchNotDivisible"
+
+# Reasons of StorageReady.
+STORAGE_CONFIGURED: Final = "Configured"
+NO_STORAGE: Final = "NoStorage"
+CLAIM_PENDING: Final = "ClaimPending"
+
+# Reasons of FullyHonoured.
+ALL_HONOURED: Final = "AllFieldsHonoured"
+NOT_YET_HONOURED: Final = "NotYetHonoured"
+
+# Reasons of CPUPinned.
+EXCLUSIVE: Final = "ExclusiveCPUs"
+NOT_EXCLUSIVE: Final = "NotExclusive"
+NOT_PROVEN: Final = "NotProven"
+NOT_REQUESTED: Final = "NotRequested"
+NOT_GUARANTEED: Final = "NotGuaranteed"
+
+# Reasons of Placed.
+ALL_PLACED: Final = "AllPlaced"
+WAITING_FOR_NODES: Final = "WaitingForNodes"
+QUOTA_EXCEEDED: Final = "QuotaExceeded"
+POD_REJECTED: Final = "PodRejected"
+TOPOLOGY_MISFIT: Final = "TopologyMisfit"
+
+# Reasons of Running.
+CREATING: Final = "Creating"
+STARTING: Final = "Starting"
+WAITING_FOR_WORKERS: Final = "WaitingForWorkers"
+TRAINING: Final = "Training"
+RESTARTING: Final = "Restarting"
+IMAGE_PULL_FAILED: Final = "ImagePullFailed"
+CONTAINER_CONFIG_ERROR: Final = "ContainerConfigError"
+CRASH_LOOP: Final = "CrashLoop"
+FINISHED: Final = "Finished"
+
+# Reasons of Succeeded and Failed. The last four are those of the contract's result document.
+ALL_RANKS_SUCCEEDED: Final = "AllRanksSucceeded"
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+RESULT_LOST: Final = "ResultLost"
+USER_ERROR: Final = "UserError"
+BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+NOT_PINNED: Final = "NotPinned"
+PLAN_IMPOSSIBLE: Final = "PlanImpossible"
+
+# Reasons of Suspended.
+SUSPENDED_BY_USER: Final = "SuspendedByUser"
+RESUMED: Final = "Resumed"
+
+MESSAGE_LIMIT: Final = 4096
+
+
+def timestamp(now: datetime) -> str:
+    """Return a time as the API server writes it: RFC 3339, UTC, whole seconds, Z."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    """Return the condition of that type, or None."""
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def is_true(conditions: Iterable[Condition], type_: str) -> bool:
+    """Say whether the condition of that type is there and True."""
+    found = find_condition(conditions, type_)
+    return found is not None and found.status == "True"
+
+
+def set_condition(
+    conditions: tuple[Condition, ...],
+    *,
+    type: str,
+    status: TriState,
+    reason: str,
+    message: str,
+    now: datetime,
+    observed_generation: int | None = None,
+) -> tuple[Condition, ...]:
+    """Return the conditions with this one set, in the order they first appeared.
+
+    `lastTransitionTime` changes only when `status` does; a message that is too long is cut.
+    """
+    old = find_condition(conditions, type)
+    moved = old is None or old.status != status
+    new = Condition(
+        type=type,
+        status=status,
+        reason=reason,
+        message=message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…",
+        last_transition_time=timestamp(now) if old is None or moved else old.last_transition_time,
+        observed_generation=observed_generation,
+    )
+    if old is None:
+        return (*conditions, new)
+    return tuple(new if condition.type == type else condition for condition in conditions)
