@@ -31,9 +31,13 @@ class Model(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def cel(rule: str, message: str) -> dict[str, str]:
-    """One entry of `x-kubernetes-validations`; the message says what to write instead."""
-    return {"rule": rule, "message": message}
+def cel(rule: str, message: str, *, field_path: str | None = None) -> dict[str, str]:
+    """One entry of `x-kubernetes-validations`.
+
+    The message says what to write instead. `field_path`, such as `.resources.cpu`, is the field below the
+    rule's own place that the error is about.
+    """
+    return {"rule": rule, "message": message, **({"fieldPath": field_path} if field_path else {})}
 
 
 def rules(*entries: dict[str, str]) -> JsonDict:

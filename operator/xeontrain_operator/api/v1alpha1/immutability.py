@@ -46,15 +46,15 @@ CHANGES: Final[dict[str, Changes]] = {
 """Field path below `spec` -> when it may change; every field of `spec` and of `runPolicy` stands here."""
 
 _MESSAGES: Final = {
-    "Never": "{field} cannot change while the job exists: delete the job and create it again",
-    "WhileSuspended": "{field} can change only while the job is suspended: set runPolicy.suspend: true first",
+    "Never": "cannot change: delete the job and create it again",
+    "WhileSuspended": "can change only while the job is suspended: set runPolicy.suspend: true first",
 }
 
 
 def immutability_rules() -> tuple[dict[str, str], ...]:
     """Return the transition rules of the table, for `x-kubernetes-validations` of `spec`."""
     return tuple(
-        cel(_rule(field, changes), _MESSAGES[changes].format(field=field))
+        cel(_rule(field, changes), _MESSAGES[changes], field_path=f".{field}")
         for field, changes in CHANGES.items()
         if changes != "Always"
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from xeontrain_operator.api.errors import InvalidJobError
-from xeontrain_operator.api.v1alpha1.base import Model
+from xeontrain_operator.api.v1alpha1.base import Model, cel, rules
 from xeontrain_operator.api.v1alpha1.spec import XeonTrainJobSpec
 from xeontrain_operator.api.v1alpha1.status import XeonTrainJobStatus
-from xeontrain_operator.constants import API_VERSION, KIND
+from xeontrain_operator.constants import API_VERSION, KIND, MAX_NAME_LENGTH
 
 
 class Metadata(Model):
@@ -39,6 +39,18 @@ class Metadata(Model):
 
 class XeonTrainJob(Model):
     """A fine-tuning run on Intel Xeon nodes."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            cel(
+                f"self.metadata.name.size() <= {MAX_NAME_LENGTH} && "
+                "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+                f"write at most {MAX_NAME_LENGTH} characters: small letters, digits and -, first a letter, "
+                "last a letter or digit",
+                field_path=".metadata.name",
+            )
+        )
+    )
 
     metadata: Metadata
     """Name, namespace and identity."""

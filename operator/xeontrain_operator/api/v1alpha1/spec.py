@@ -67,26 +67,34 @@ _SPEC_RULES = (
         "has(self.training) != has(self.command)",
         "write exactly one of training (the built-in fine-tuning) and command (a script of your own)",
     ),
-    cel("!has(self.args) || has(self.command)", "args go with command; remove them or write command"),
+    cel(
+        "!has(self.args) || has(self.command)",
+        "args go with command; remove them or write command",
+        field_path=".args",
+    ),
     cel(
         "!has(self.workingDir) || has(self.command)",
         "workingDir goes with command; remove it or write command",
+        field_path=".workingDir",
     ),
     cel(
         "self.pinning == 'Disabled' || type(self.resources.cpu) == int || "
         f"self.resources.cpu.matches('{WHOLE_CPU_PATTERN}')",
         'CPUs can only be pinned whole: write whole CPUs in resources.cpu, such as "8", or pinning: Disabled',
+        field_path=".resources.cpu",
     ),
     cel(
         "!has(self.training) || (type(self.ranksPerWorker) == int ? self.workers * self.ranksPerWorker : "
         "self.workers) <= self.training.hyperparameters.batchSize",
         "more ranks than samples in a batch: raise training.hyperparameters.batchSize to at least workers x "
         "ranksPerWorker, or lower one of the two",
+        field_path=".workers",
     ),
     cel(
         "!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && "
         "self.volumes.exists(v, v.name == m.name))",
         "a volumeMount names a volume that is not in volumes: add it there or correct the name",
+        field_path=".volumeMounts",
     ),
 )
 
