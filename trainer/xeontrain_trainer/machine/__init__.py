@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 from .cpulist import format_cpus, parse_cpus
-from .host import find_interface, find_library
+from .host import INTEL_OPENMP_NAMES, TCMALLOC_NAMES, find_interface, find_library
 from .model import Cpu, Machine
 from .read import MachineError, read_machine
 
 __all__ = [
+    "INTEL_OPENMP_NAMES",
+    "TCMALLOC_NAMES",
     "Cpu",
     "Machine",
     "MachineError",

@@ -73,6 +73,16 @@ class Machine:
         }
 
 
+# Names as in `placement.cpuFeatures`, with the kernel's flags.
+FEATURE_FLAGS = (
+    ("AVX2", "avx2"),
+    ("AVX512F", "avx512f"),
+    ("AVX512VNNI", "avx512_vnni"),
+    ("AVX512BF16", "avx512_bf16"),
+    ("AMXBF16", "amx_bf16"),
+    ("AMXINT8", "amx_int8"),
+)
+
 INSTRUCTION_SETS = (
     ("AMXBF16", "AMX"),
     ("AVX512BF16", "AVX512_BF16"),
