@@ -1,0 +1,95 @@
+"""Fixtures of the tiers that need a real Kubernetes.
+
+What is slow and done once (building programs and images) happens before the first test, outside of its
+timeout. Where this machine cannot run a tier its tests skip with the reason and the remedy; under CI=true
+or XEONTRAIN_REQUIRE_ALL=1 they fail instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Generator, Iterator
+
+import pytest
+
+from tests.cluster import binaries, requirements, settings
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.errors import ClusterError, RequirementMissing
+
+CONTROL_PLANE_FIXTURE = "control_plane"
+
+# Why a tier cannot run, by fixture; filled in before the first test.
+_not_ready = pytest.StashKey[dict[str, Exception]]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds what the collected tests will need."""
+    session.config.stash[_not_ready] = {}
+    if session.config.option.collectonly:
+        return
+    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if CONTROL_PLANE_FIXTURE in wanted:
+        _prepare(session.config, CONTROL_PLANE_FIXTURE, _prepare_control_plane)
+
+
+def _prepare(config: pytest.Config, fixture: str, step: Callable[[], None]) -> None:
+    capture = config.pluginmanager.getplugin("capturemanager")
+    visible = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+    with visible:
+        try:
+            step()
+        except ClusterError as error:
+            config.stash[_not_ready][fixture] = error
+
+
+def _prepare_control_plane() -> None:
+    requirements.require_control_plane()
+    binaries.ensure(binaries.CONTROL_PLANE_PROGRAMS)
+
+
+def _skip_unless_ready(config: pytest.Config, fixture: str) -> None:
+    """Skips where the machine cannot run the tier; a real failure, or a skip in CI, fails."""
+    error = config.stash[_not_ready].get(fixture)
+    if error is None:
+        return
+    if isinstance(error, RequirementMissing) and not settings.must_run_all():
+        pytest.skip(f"{fixture}: {error}")
+    pytest.fail(f"{fixture}: {error}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """A real API server with its controllers and scheduler, no nodes; one for the whole run."""
+    _skip_unless_ready(request.config, CONTROL_PLANE_FIXTURE)
+    with ControlPlane.running() as running:
+        yield running
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """The name of a fresh namespace of the control plane; deleted, without waiting, after the test."""
+    name = f"t-{secrets.token_hex(4)}"
+    control_plane.kubectl("create", "namespace", name)
+    yield name
+    control_plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Says under a failed test where the components' logs are, and what the one that died said."""
+    report = yield
+    running = getattr(item, "funcargs", {}).get(CONTROL_PLANE_FIXTURE)
+    if report.failed and isinstance(running, ControlPlane):
+        report.sections.append(("cluster", _state_of(running)))
+    return report
+
+
+def _state_of(running: ControlPlane) -> str:
+    text = f"logs of the components: {running.folder.logs}"
+    try:
+        running.components.check()
+    except ClusterError as error:
+        text += f"\n{error}"
+    return text
