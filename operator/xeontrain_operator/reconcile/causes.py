@@ -1,0 +1,261 @@
+"""What keeps workers from running: each cause with the field that it comes from and the remedy.
+
+A Pending pod says its reason in five different places (the set's events, the scheduler's condition, the
+container's waiting state, the pod's own phase, mount events). This is the one module that reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from xeontrain_operator.reconcile.observed import Document, is_terminating
+from xeontrain_operator.reconcile.pods import by_worker, condition, node_of, pod_uid, trainer_status
+
+MAX_QUOTE = 500
+"""Characters of somebody else's message that a condition repeats."""
+
+
+class CauseReason(StrEnum):
+    """Reasons of the condition that names what workers wait for. The first listed is the first said."""
+
+    PODS_REFUSED = "PodsRefused"
+    ADMISSION_REFUSED = "AdmissionRefused"
+    IMAGE_NOT_PULLED = "ImageNotPulled"
+    CONTAINER_NOT_CREATED = "ContainerNotCreated"
+    VOLUME_NOT_MOUNTED = "VolumeNotMounted"
+    CLAIM_NOT_BOUND = "ClaimNotBound"
+    SCHEDULING_GATED = "SchedulingGated"
+    WAITING_FOR_NODES = "WaitingForNodes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """One thing that stands in the way of some workers."""
+
+    reason: CauseReason
+    message: str
+    """Field, cause and remedy, in that order."""
+    workers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Finding:
+    reason: CauseReason
+    message: str
+
+
+_IMAGE_REASONS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+_CONTAINER_REASONS = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError"}
+)
+_ADMISSION_REASONS = frozenset(
+    {"UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "OutOfmemory"}
+)
+_MOUNT_EVENTS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+
+_IMAGE_REMEDIES = {
+    "InvalidImageName": "Write it as registry/name:tag.",
+    "ErrImageNeverPull": "Load it on the nodes, or leave out spec.imagePullPolicy: Never.",
+}
+_IMAGE_REMEDY = "Check name and tag, and name the registry's Secret in spec.imagePullSecrets if it needs one."
+
+_ADMISSION_REMEDIES = {
+    "SMTAlignmentError": (
+        "spec.resources.cpu",
+        "The node gives out whole cores only: ask for an even number of CPUs.",
+    ),
+    "TopologyAffinityError": (
+        "spec.resources.cpu",
+        "No NUMA node of it has as many free CPUs: ask for fewer, or use more workers of less.",
+    ),
+    "UnexpectedAdmissionError": ("spec.resources.cpu", "Ask for fewer CPUs, or free exclusive CPUs on it."),
+    "OutOfcpu": ("spec.resources.cpu", "Ask for fewer CPUs, or wait until others end there."),
+    "OutOfmemory": ("spec.resources.memory", "Ask for less memory, or wait until others end there."),
+}
+
+# In the scheduler's words -> where to look. Its message joins one part per group of nodes.
+_SCHEDULER_HINTS: tuple[tuple[str, str], ...] = (
+    (r"Insufficient cpu", "no node has as many free CPUs as spec.resources.cpu asks for"),
+    (r"Insufficient memory", "no node has as much free memory as spec.resources.memory asks for"),
+    (r"pod anti-affinity", "spec.placement.spread: OnePerNode needs a node for each worker"),
+    (r"node affinity/selector", "check spec.nodePool and spec.placement against the nodes' labels"),
+    (r"untolerated taint", "tolerate the taint in spec.placement.tolerations or choose a spec.nodePool"),
+    (r"volume node affinity", "the claim's volume is on a node that cannot take the worker"),
+)
+
+
+def find_causes(
+    *, pods: Iterable[Document], stateful_set: Document | None, events: Iterable[Document], workers: int
+) -> list[Cause]:
+    """What keeps workers from running, the gravest first; empty where nothing is known to.
+
+    `events` may be old: those of the set count only while pods are missing, those of a pod only for this
+    very pod and while its container does not run.
+    """
+    events = list(events)
+    numbered = by_worker(pods)
+    missing = [worker for worker in range(workers) if worker not in numbered]
+    found: dict[_Finding, list[int]] = {}
+    refusal = _pods_refused(stateful_set, events) if missing else None
+    if refusal is not None:
+        found[refusal] = missing
+    for worker, pod in numbered.items():
+        finding = _finding(pod, events)
+        if finding is not None:
+            found.setdefault(finding, []).append(worker)
+    causes = [_cause(finding, tuple(affected), workers) for finding, affected in found.items()]
+    order = list(CauseReason)
+    return sorted(causes, key=lambda cause: (order.index(cause.reason), cause.workers))
+
+
+def admission_refusal(pod: Document) -> str | None:
+    """The kubelet's reason for having refused this pod for good (the set then makes it again at once)."""
+    status = pod.get("status") or {}
+    reason = status.get("reason")
+    return str(reason) if status.get("phase") == "Failed" and reason in _ADMISSION_REASONS else None
+
+
+def _cause(finding: _Finding, affected: tuple[int, ...], workers: int) -> Cause:
+    who = f"worker {affected[0]}" if len(affected) == 1 else f"{len(affected)} of {workers} workers"
+    message = finding.message.format(who=who)
+    if message.startswith("worker"):
+        message = f"W{message[1:]}"
+    return Cause(reason=finding.reason, message=message, workers=affected)
+
+
+def _finding(pod: Document, events: list[Document]) -> _Finding | None:
+    if is_terminating(pod):
+        return None
+    checks: tuple[Callable[[], _Finding | None], ...] = (
+        lambda: _admission(pod),
+        lambda: _waiting(pod),
+        lambda: _unschedulable(pod),
+        lambda: _mounts(pod, events),
+    )
+    return next((finding for check in checks if (finding := check()) is not None), None)
+
+
+def _admission(pod: Document) -> _Finding | None:
+    reason = admission_refusal(pod)
+    if reason is None:
+        return None
+    where, remedy = _ADMISSION_REMEDIES[reason]
+    message = f"{where}: node {node_of(pod)} refuses {{who}}: {_quote(_said(pod, reason))} {remedy}"
+    return _Finding(reason=CauseReason.ADMISSION_REFUSED, message=message)
+
+
+def _said(pod: Document, reason: str) -> str:
+    return f"{reason}: {(pod.get('status') or {}).get('message') or 'no message'}"
+
+
+def _waiting(pod: Document) -> _Finding | None:
+    status = trainer_status(pod)
+    waiting: Mapping[str, Any] = (status.get("state") or {}).get("waiting") or {}
+    reason, said = waiting.get("reason"), _quote(waiting.get("message") or waiting.get("reason"))
+    if reason in _IMAGE_REASONS:
+        remedy = _IMAGE_REMEDIES.get(str(reason), _IMAGE_REMEDY)
+        message = f"spec.image: {_braces(_image(pod))} cannot be pulled for {{who}}: {said} {remedy}"
+        return _Finding(reason=CauseReason.IMAGE_NOT_PULLED, message=message)
+    if reason in _CONTAINER_REASONS:
+        message = (
+            f"spec: the container of {{who}} cannot be made: {said} Make the object that it names, "
+            "or correct spec.env, spec.envFrom, spec.command or spec.podTemplate."
+        )
+        return _Finding(reason=CauseReason.CONTAINER_NOT_CREATED, message=message)
+    return None
+
+
+def _image(pod: Document) -> str:
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    name = trainer_status(pod).get("name")
+    return next((str(c.get("image")) for c in containers if c.get("name") == name), "the image")
+
+
+def _unschedulable(pod: Document) -> _Finding | None:
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") != "False":
+        return None
+    said = str(scheduled.get("message") or "no message")
+    if scheduled.get("reason") == "SchedulingGated":
+        message = f"spec.podTemplate: a scheduling gate holds back {{who}}: {_quote(said)}"
+        return _Finding(reason=CauseReason.SCHEDULING_GATED, message=message)
+    if "persistentvolumeclaim" in said.lower():
+        message = (
+            f"spec.storage: no volume for {{who}}: {_quote(said)} Make the claim that storage.claim "
+            "names, or choose a storage.storageClass that can provide storage.size."
+        )
+        return _Finding(reason=CauseReason.CLAIM_NOT_BOUND, message=message)
+    hints = [hint for pattern, hint in _SCHEDULER_HINTS if re.search(pattern, said)]
+    remedy = "; ".join(hints)
+    sentence = f" {remedy[0].upper()}{remedy[1:]}." if remedy else ""
+    message = f"{{who}} cannot be placed; the scheduler says: {_quote(said)}{sentence}"
+    return _Finding(reason=CauseReason.WAITING_FOR_NODES, message=message)
+
+
+def _mounts(pod: Document, events: list[Document]) -> _Finding | None:
+    state = trainer_status(pod).get("state") or {}
+    if "running" in state or "terminated" in state:
+        return None
+    event = _newest(events, uid=pod_uid(pod), reasons=_MOUNT_EVENTS)
+    if event is None:
+        return None
+    message = (
+        f"spec.volumes: the volumes of {{who}} cannot be mounted: {_quote(event.get('message'))} "
+        "Make the object that is named, or correct spec.volumes or spec.storage."
+    )
+    return _Finding(reason=CauseReason.VOLUME_NOT_MOUNTED, message=message)
+
+
+def _pods_refused(stateful_set: Document | None, events: list[Document]) -> _Finding | None:
+    if stateful_set is None:
+        return None
+    uid = str(stateful_set["metadata"]["uid"])
+    event = _newest(events, uid=uid, reasons=frozenset({"FailedCreate"}))
+    if event is None:
+        return None
+    said = str(event.get("message") or "")
+    quota = "exceeded quota" in said
+    remedy = (
+        "Ask for less in spec.resources or spec.workers, or have the namespace's ResourceQuota raised."
+        if quota
+        else "Correct the field that is named, or ask who sets the rules of this namespace."
+    )
+    where = "spec.resources" if quota else "spec"
+    message = f"{where}: the cluster refuses the pod of {{who}}: {_quote(said)} {remedy}"
+    return _Finding(reason=CauseReason.PODS_REFUSED, message=message)
+
+
+def _newest(events: list[Document], *, uid: str, reasons: frozenset[str]) -> Document | None:
+    about = [e for e in events if (e.get("involvedObject") or {}).get("uid") == uid]
+    return max((e for e in about if e.get("reason") in reasons), key=_event_time, default=None)
+
+
+def _event_time(event: Document) -> str:
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return next((str(time) for time in times if time), "")
+
+
+def _quote(said: object) -> str:
+    """Another program's message: on one line, bounded, ending like a sentence, safe for `format`."""
+    text = " ".join(str(said).split())
+    text = text if len(text) <= MAX_QUOTE else f"{text[: MAX_QUOTE - 3]}..."
+    return _braces(text if text.endswith((".", "!", "?")) else f"{text}.")
+
+
+def _braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,79 @@
+"""Reading worker pods: which worker, running or not, and how its container has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from xeontrain_operator.constants import CONTAINER_NAME, LABEL_POD_INDEX
+from xeontrain_operator.reconcile.observed import Document, is_terminating
+
+
+def worker_of(pod: Document) -> int | None:
+    """The worker's number: the pod-index label, or the end of the name on a cluster without it."""
+    metadata = pod["metadata"]
+    text = (metadata.get("labels") or {}).get(LABEL_POD_INDEX) or metadata["name"].rpartition("-")[2]
+    return int(text) if text.isdecimal() else None
+
+
+def by_worker(pods: Iterable[Document]) -> dict[int, Document]:
+    """Pods by worker number (a StatefulSet has at most one of each), others left out."""
+    numbered = {worker_of(pod): pod for pod in pods}
+    return {worker: pod for worker, pod in sorted((w, p) for w, p in numbered.items() if w is not None)}
+
+
+def pod_uid(pod: Document) -> str:
+    """The pod's UID."""
+    return str(pod["metadata"]["uid"])
+
+
+def node_of(pod: Document) -> str | None:
+    """The node that the pod is bound to."""
+    node: str | None = (pod.get("spec") or {}).get("nodeName")
+    return node
+
+
+def trainer_status(pod: Document) -> Mapping[str, Any]:
+    """`status.containerStatuses` of the trainer container; empty where there is none yet."""
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        if status.get("name") == CONTAINER_NAME:
+            found: Mapping[str, Any] = status
+            return found
+    return {}
+
+
+def restart_count(pod: Document) -> int:
+    """How often the trainer container was started again in this pod."""
+    return int(trainer_status(pod).get("restartCount") or 0)
+
+
+def is_running(pod: Document) -> bool:
+    """Whether the trainer container runs and the pod is not about to go."""
+    return bool((trainer_status(pod).get("state") or {}).get("running")) and not is_terminating(pod)
+
+
+def started_at(pod: Document) -> str | None:
+    """Since when the trainer container runs (RFC 3339)."""
+    running = (trainer_status(pod).get("state") or {}).get("running") or {}
+    return running.get("startedAt")
+
+
+def terminations(pod: Document) -> list[Mapping[str, Any]]:
+    """`terminated` of the trainer container's present and last state, the newer first."""
+    status = trainer_status(pod)
+    states = [(status.get(key) or {}).get("terminated") for key in ("state", "lastState")]
+    return [terminated for terminated in states if terminated]
+
+
+def condition(pod: Document, condition_type: str) -> Mapping[str, Any]:
+    """One of the pod's conditions; empty where it has none of this type."""
+    for found in (pod.get("status") or {}).get("conditions") or ():
+        if found.get("type") == condition_type:
+            result: Mapping[str, Any] = found
+            return result
+    return {}
+
+
+def is_guaranteed(pod: Document) -> bool:
+    """Whether the kubelet classes the pod as Guaranteed, without which it grants no exclusive CPUs."""
+    return (pod.get("status") or {}).get("qosClass") == "Guaranteed"
