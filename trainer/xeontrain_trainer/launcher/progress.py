@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import os
+import re
+import time
+from collections.abc import Callable
 from typing import Any, Optional
+
+MAX_LINE_BYTES = 64 << 10
+CHUNK_BYTES = 256 << 10
+# A longer backlog is read at the next looks, so that one look stays short.
+MAX_POLL_BYTES = 16 << 20
+MAX_TEXT = 64
+MAX_INTEGER = 2**53
+
+INTEGERS = ("step", "totalSteps", "lastCheckpointStep")
+NUMBERS = ("epoch", "loss", "samplesPerSecond", "etaSeconds")
+TEXTS = ("precision", "backend")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 class ProgressTail:
     """Reads what has been appended since the last look; remembers the last valid progress."""
 
-    def __init__(self, path: str) -> None:
-        raise NotImplementedError
+    def __init__(self, path: str, *, now: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._now = now
+        self._last: Optional[dict[str, Any]] = None
+        self._file_id: Optional[tuple[int, int]] = None
+        self._offset = 0
+        self._partial = b""
+        self._skipping = False
 
     def poll(self) -> Optional[dict[str, Any]]:
         """The last valid progress as the contract's `progress` object (`time` filled in), None before the first.
@@ -17,4 +41,76 @@ class ProgressTail:
         Partial lines wait for their end; rubbish, huge lines and unknown keys are ignored; NaN never comes out;
         a file that was truncated or replaced is read again from its start.
         """
-        raise NotImplementedError
+        try:
+            with open(self._path, "rb") as file:
+                self._follow(os.fstat(file.fileno()))
+                file.seek(self._offset)
+                self._read_on(file.read)
+        except OSError:
+            pass
+        return self._last
+
+    def _follow(self, status: os.stat_result) -> None:
+        file_id = (status.st_dev, status.st_ino)
+        if file_id != self._file_id or status.st_size < self._offset:
+            self._file_id, self._offset, self._partial, self._skipping = file_id, 0, b"", False
+
+    def _read_on(self, read: Callable[[int], bytes]) -> None:
+        budget = MAX_POLL_BYTES
+        while budget > 0:
+            chunk = read(CHUNK_BYTES)
+            if not chunk:
+                return
+            budget -= len(chunk)
+            self._offset += len(chunk)
+            *lines, self._partial = (self._partial + chunk).split(b"\n")
+            for line in lines:
+                self._take(line)
+            if len(self._partial) > MAX_LINE_BYTES:
+                self._partial, self._skipping = b"", True
+
+    def _take(self, line: bytes) -> None:
+        if self._skipping:
+            self._skipping = False
+        elif line.strip() and len(line) <= MAX_LINE_BYTES:
+            progress = parse_progress(line, now=self._now)
+            if progress is not None:
+                self._last = progress
+
+
+def parse_progress(line: bytes, *, now: Callable[[], float] = time.time) -> Optional[dict[str, Any]]:
+    """The contract's `progress` object of one line, None where the line is not one or has no step.
+
+    A key whose value is of the wrong kind, is not finite or is beyond 2^53 is left out.
+    """
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or not _is_integer(document.get("step")):
+        return None
+    progress = {key: document[key] for key in INTEGERS if _is_integer(document.get(key))}
+    progress.update({key: document[key] for key in NUMBERS if _is_number(document.get(key))})
+    progress.update({key: document[key] for key in TEXTS if _is_text(document.get(key))})
+    said = document.get("time")
+    progress["time"] = said if isinstance(said, str) and TIME.fullmatch(said) else utc(now())
+    return progress
+
+
+def utc(seconds: float) -> str:
+    """RFC 3339 in UTC with a `Z`, to the second."""
+    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER
+
+
+def _is_number(value: Any) -> bool:
+    """Finite and small enough: the comparison is false for NaN."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_TEXT
