@@ -1,0 +1,144 @@
+"""YAML as kubectl reads it.
+
+kubectl's reader is YAML 1.1 with exceptions: `yes` and `on` are true, `012` is ten, `1e-4` is a number, there
+are no base-60 numbers, a date is a string, keys become strings, and what comes out passes through JSON, so
+that `8.0` is the integer 8. PyYAML's own YAML 1.1 differs in all but the first two.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+_TRUE: Final = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
+_FALSE: Final = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+_NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INTEGER: Final = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)|0[oO]?(?P<octal>[0-7]+)|(?P<decimal>0|[1-9][0-9]*))"
+)
+_INFINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_BASES: Final = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
+# JSON writes larger floats with an exponent, which the API server then keeps as floats.
+_LARGEST_PLAIN_FLOAT: Final = 1e21
+
+
+class DocumentError(ValueError):
+    """Text that is no YAML; `line` counts from 1."""
+
+    def __init__(self, message: str, *, line: int) -> None:
+        self.line = line
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of a file: its value as JSON would carry it, and the line it begins in (from 1)."""
+
+    value: Any
+    line: int
+
+
+def read_documents(text: str) -> list[Document]:
+    """Return the documents of a file that are not empty. Raises DocumentError."""
+    loader = _Loader(text)
+    try:
+        return [Document(value=value, line=line) for value, line in _documents(loader) if value is not None]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise DocumentError(_sentence(error), line=mark.line + 1 if mark else 1) from None
+    except yaml.YAMLError as error:
+        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
+        raise DocumentError(str(error).splitlines()[0], line=line) from None
+    except RecursionError:
+        raise DocumentError("the document is nested too deeply or refers to itself", line=1) from None
+    finally:
+        loader.dispose()
+
+
+def _documents(loader: _Loader) -> Iterator[tuple[Any, int]]:
+    while loader.check_node():
+        node = loader.get_node()
+        assert node is not None  # check_node has said so
+        yield loader.construct_document(node), node.start_mark.line + 1
+
+
+def _sentence(error: yaml.MarkedYAMLError) -> str:
+    parts = [part for part in (error.context, error.problem) if part]
+    return ", ".join(parts)
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's parser with kubectl's reading of scalars and keys."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 -- the base class's own attribute
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        self.flatten_mapping(node)
+        result: dict[Hashable, Any] = {}
+        for key_node, value_node in node.value:
+            key = _key_text(self.construct_object(key_node, deep=True))
+            if key in result:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key} is there twice in one mapping", key_node.start_mark
+                )
+            result[key] = self.construct_object(value_node, deep=deep)
+        return result
+
+
+def _construct_scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
+    """A plain scalar is read by kubectl's rules, a quoted one is a string."""
+    text = str(loader.construct_scalar(node))
+    if node.style is not None:
+        return text
+    try:
+        return read_scalar(text)
+    except ValueError as error:
+        raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
+
+
+def read_scalar(text: str) -> Any:
+    """Read a plain (unquoted) scalar as kubectl does. Raises ValueError for infinity and NaN."""
+    if text in _NULL:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    if _INFINITE.fullmatch(text):
+        raise ValueError(f"{text} is no number that JSON can carry")
+    # Digits may be grouped by _, but a number never begins with one.
+    plain = text.replace("_", "") if text[0] in "0123456789+-." else text
+    if match := _INTEGER.fullmatch(plain):
+        return _integer(match)
+    if _FLOAT.fullmatch(plain):
+        return as_json_number(float(plain))
+    return text
+
+
+def _integer(match: re.Match[str]) -> Any:
+    base, digits = next((name, text) for name, text in match.groupdict().items() if name != "sign" and text)
+    value = int(digits, _BASES[base]) * (-1 if match["sign"] == "-" else 1)
+    return value if -(2**63) <= value < 2**64 else as_json_number(float(value))
+
+
+def as_json_number(value: float) -> int | float:
+    """Return the number that is left of a float once it has been JSON: 8.0 is written 8."""
+    if math.isinf(value):
+        raise ValueError("the number is too large")
+    return int(value) if value.is_integer() and abs(value) < _LARGEST_PLAIN_FLOAT else value
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, list | dict):
+        raise yaml.YAMLError("a key is a list or a mapping; keys are strings")
+    return "null" if key is None else str(key)
+
+
+_Loader.yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile(r"^(?:<<)$"))]}
+_Loader.add_constructor("tag:yaml.org,2002:str", _construct_scalar)
