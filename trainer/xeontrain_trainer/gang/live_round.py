@@ -1,0 +1,84 @@
+"""One round as the coordinator follows it: who has joined, how it ends, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from .identity import Identity
+from .messages import Order, RankFailure
+from .timing import NAME_CAUSE_SECONDS
+
+FAILED = "failed"
+LOST = "lost"
+INTERRUPTED = "interrupted"
+
+
+@dataclass
+class LiveRound:
+    """A round from its order to its conclusion.
+
+    `members`: who was ordered, by worker. `succeeded`: workers that have reported success of it; they are done with
+    it, whatever becomes of their launchers. `ended`: workers of which it is known that no rank of it runs or ever
+    will. `ending_since`: awake time at which it became known to end, None while it may still succeed.
+    """
+
+    order: Order
+    members: dict[int, Identity]
+    succeeded: set[int] = field(default_factory=set)
+    ended: set[int] = field(default_factory=set)
+    failures: list[RankFailure] = field(default_factory=list)
+    ending_since: Optional[float] = None
+    lost: bool = False
+    interrupted: bool = False
+
+    @property
+    def number(self) -> int:
+        """The round's number."""
+        return self.order.round.number
+
+    @property
+    def ending(self) -> bool:
+        """Whether it can no longer succeed."""
+        return self.ending_since is not None
+
+    def end(self, kind: str, awake: float) -> bool:
+        """It cannot succeed any more, for a reason of `kind`; True where that is news."""
+        self.lost = self.lost or kind == LOST
+        self.interrupted = self.interrupted or kind == INTERRUPTED
+        if self.ending:
+            return False
+        self.ending_since = awake
+        return True
+
+    def add_failures(self, failures: tuple[RankFailure, ...]) -> None:
+        """What a worker's report tells of ranks that ended badly; told again and again, noted once."""
+        for failure in failures:
+            if failure not in self.failures:
+                self.failures.append(failure)
+
+    def concluded(self, awake: float) -> bool:
+        """Whether its cause may be named: all members have told of its end, or time is up.
+
+        While all that is known are closed connections the cause is still to come: from a member that has not
+        told yet, or by its silence (it died whole, which is not this round's failure).
+        """
+        if self.ending_since is None:
+            return False
+        if len(self.ended) == len(self.members):
+            return True
+        cause = self.cause()
+        known = self.lost or self.interrupted or (cause is not None and not cause.consequence)
+        return known and awake - self.ending_since >= NAME_CAUSE_SECONDS
+
+    def kind(self) -> str:
+        """How it ended. A stop request or a lost member explains any failure beside it, so none is counted."""
+        if self.interrupted:
+            return INTERRUPTED
+        if self.lost or not self.failures:
+            return LOST
+        return FAILED
+
+    def cause(self) -> Optional[RankFailure]:
+        """The first failure by time that is not a closed connection; the first of all where all are."""
+        return min(self.failures, key=lambda failure: (failure.consequence, failure.time), default=None)
