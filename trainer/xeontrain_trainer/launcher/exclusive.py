@@ -1,8 +1,8 @@
 """Are the CPUs of this container its own? A pure judgement from inside; QoS class is the operator's side.
 
-The kubelet's static CPU manager gives a container exactly as many CPUs as its whole-CPU limit, keeps some of the
-node for the rest, and (since Kubernetes 1.33) lifts the CFS quota. A quota left in place therefore means that
-nothing is proved: a Burstable pod on a two-CPU node looks the same otherwise.
+The kubelet's static CPU manager gives a container exactly as many CPUs as its whole-CPU limit, keeps some of
+the node for the rest, and (since Kubernetes 1.33) lifts the CFS quota. A quota left in place therefore means
+that nothing is proved: a Burstable pod on a two-CPU node looks the same otherwise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def judge_exclusive(machine: Machine, *, cpu_limit_millis: Optional[int], pinnin
     if pinning == "Disabled":
         return Exclusiveness("False", DISABLED, "spec.pinning is Disabled: exclusive CPUs were not asked for")
     if not cpu_limit_millis:
-        return Exclusiveness("False", SHARED_POOL, "the container has no CPU limit, so it shares the node's CPUs")
+        return Exclusiveness(
+            "False", SHARED_POOL, "the container has no CPU limit, so it shares the node's CPUs"
+        )
     if cpu_limit_millis % 1000:
         return _fractional(cpu_limit_millis)
     return _judge_set(machine, limit=cpu_limit_millis // 1000)
@@ -60,8 +62,8 @@ def _judge_set(machine: Machine, *, limit: int) -> Exclusiveness:
         return Exclusiveness(
             "False",
             SHARED_POOL,
-            f"the container may run on {granted} of the node's {len(machine.online)} CPUs and its limit is {limit}: "
-            "this is the shared pool. Exclusive CPUs need the kubelet's static CPU manager policy on the node",
+            f"the container may run on {granted} of the node's {len(machine.online)} CPUs and its limit is "
+            f"{limit}: this is the shared pool. Exclusive CPUs need the static CPU manager policy on the node",
         )
     if machine.quota_cpus is None:
         return Exclusiveness("True", EXCLUSIVE, f"{cpus} are exclusive to this container")
@@ -74,6 +76,6 @@ def _judge_set(machine: Machine, *, limit: int) -> Exclusiveness:
     return Exclusiveness(
         "Unknown",
         NOT_PROVEN,
-        f"{cpus} match the limit of {limit}, but a CFS quota is set, which the kubelet lifts for exclusive CPUs "
-        "since Kubernetes 1.33: an older kubelet or a small shared pool looks like this",
+        f"{cpus} match the limit of {limit}, but a CFS quota is set, which the kubelet lifts for exclusive "
+        "CPUs since Kubernetes 1.33: an older kubelet or a small shared pool looks like this",
     )

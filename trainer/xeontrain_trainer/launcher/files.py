@@ -12,7 +12,8 @@ MAX_JSON_BYTES = 4 << 20
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Replaces the file at once: after a crash it is the old one or the new one. Makes the folder. Raises OSError."""
+    """Replaces the file at once: after a crash it is the old one or the new one. Makes the folder. Raises
+    OSError."""
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     aside = f"{path}.{os.getpid()}.tmp"
@@ -62,8 +63,8 @@ def remove(path: str) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """The rename itself must reach the disk. Some network file systems refuse to sync a folder: nothing is lost
-    there that could be kept."""
+    """The rename itself must reach the disk. Some network file systems refuse to sync a folder: nothing is
+    lost there that could be kept."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -18,8 +18,8 @@ RANK_LOG = re.compile(r"round-(\d+)-rank-(\d+)\.log(\.1)?")
 class RoundLogs:
     """The folder `logs/` of the state folder.
 
-    Each rank's output goes to `round-<n>-rank-<r>.log` (at most `file_bytes`, then rotated once) and, with its
-    prefix, to `worker.log`; the oldest rounds' files are removed once all together exceed `total_bytes`.
+    Each rank's output goes to `round-<n>-rank-<r>.log` (at most `file_bytes`, then rotated once) and, with
+    its prefix, to `worker.log`; the oldest rounds' files are removed once all together exceed `total_bytes`.
     """
 
     def __init__(self, folder: str, *, file_bytes: int = 8 << 20, total_bytes: int = 64 << 20) -> None:

@@ -36,10 +36,11 @@ class ProgressTail:
         self._skipping = False
 
     def poll(self) -> Optional[dict[str, Any]]:
-        """The last valid progress as the contract's `progress` object (`time` filled in), None before the first.
+        """The last valid progress as the contract's `progress` object (`time` filled in), None before the
+        first.
 
-        Partial lines wait for their end; rubbish, huge lines and unknown keys are ignored; NaN never comes out;
-        a file that was truncated or replaced is read again from its start.
+        Partial lines wait for their end; rubbish, huge lines and unknown keys are ignored; NaN never comes
+        out; a file that was truncated or replaced is read again from its start.
         """
         try:
             with open(self._path, "rb") as file:

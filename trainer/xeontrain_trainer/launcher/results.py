@@ -57,8 +57,8 @@ def result_document(
 
 
 def fit_document(document: Mapping[str, Any], *, max_bytes: int) -> str:
-    """The document as JSON of at most `max_bytes` bytes of UTF-8, always valid: metrics are dropped first, then
-    the failure's message is cut, then the model's path left out.
+    """The document as JSON of at most `max_bytes` bytes of UTF-8, always valid: metrics are dropped first,
+    then the failure's message is cut, then the model's path left out.
 
     The kubelet cuts what is longer in the middle of a word. Raises ValueError where even the bare document is
     larger.
@@ -83,7 +83,8 @@ def write_termination(path: str, document: Mapping[str, Any], *, max_bytes: int)
 
 
 def read_metrics(path: str) -> FinalMetrics:
-    """Rank 0's metrics file: `{"metrics": {...}, "model": "..."}` or a flat object of numbers; empty if unusable."""
+    """Rank 0's metrics file: `{"metrics": {...}, "model": "..."}` or a flat object of numbers; empty if
+    unusable."""
     document = read_json(path) or {}
     inner = document.get("metrics")
     model = document.get("model")
@@ -127,7 +128,8 @@ class StateDir:
 
 
 class JobDir:
-    """The job's own folder in `storage`. With path None (no storage) reads are empty and writes do nothing."""
+    """The job's own folder in `storage`. With path None (no storage) reads are empty and writes do
+    nothing."""
 
     def __init__(self, path: Optional[str]) -> None:
         self.path = path
@@ -148,8 +150,8 @@ class JobDir:
         return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else 0
 
     def write_round(self, number: int) -> None:
-        """`round.json`, before the order for a round is given: rank 0 refuses to save where a newer one stands.
-        One not above the known is ignored."""
+        """`round.json`, before the order for a round is given: rank 0 refuses to save where a newer one
+        stands. One not above the known is ignored."""
         if self.path is not None and number > self.read_round():
             write_json(self._file("round.json"), {"contract": contract.CONTRACT_VERSION, "round": number})
 

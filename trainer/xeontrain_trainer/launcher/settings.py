@@ -149,7 +149,7 @@ class _Reader:
         version = self.integer(contract.ENV_CONTRACT_VERSION, low=1)
         if version != contract.CONTRACT_VERSION:
             raise SettingsError(
-                f"{contract.ENV_CONTRACT_VERSION}={version}, but this image understands {contract.CONTRACT_VERSION}: "
-                "use the trainer image that belongs to the operator's version"
+                f"{contract.ENV_CONTRACT_VERSION}={version}, but this image understands "
+                f"{contract.CONTRACT_VERSION}: use the trainer image that belongs to the operator's version"
             )
         return version

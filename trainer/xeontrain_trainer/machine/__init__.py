@@ -1,7 +1,8 @@
-"""The machine as the pod sees it: granted CPUs, quota, NUMA nodes, instructions, network interface, libraries.
+"""The machine as the pod sees it: granted CPUs, quota, NUMA nodes, instructions, network interface,
+libraries.
 
-    machine = read_machine()                       # this pod
-    machine = read_machine("/path/to/a/recording") # a recorded /sys and /proc
+machine = read_machine()                       # this pod
+machine = read_machine("/path/to/a/recording") # a recorded /sys and /proc
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The CPU set, memory nodes and CPU quota of this process's control group, version 1 and 2.
 
-A container sees its own group at the mount point (with a cgroup namespace, or where the runtime mounts only that
-subtree), a plain process sees the whole hierarchy and finds itself by `/proc/self/cgroup`. Both are tried, the
-nearer first. A quota of any visible ancestor binds too, so the smallest counts.
+A container sees its own group at the mount point (with a cgroup namespace, or where the runtime mounts only
+that subtree), a plain process sees the whole hierarchy and finds itself by `/proc/self/cgroup`. Both are
+tried, the nearer first. A quota of any visible ancestor binds too, so the smallest counts.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _ratio(quota: str, period: str) -> Optional[float]:
 
 
 def _folders(tree: Tree, controller: str, *, upwards: bool) -> Iterator[str]:
-    """Folders that may hold the controller's files, nearest group first; with `upwards` the ancestors as well."""
+    """Folders that may hold the controller's files, nearest group first; with `upwards` the ancestors as
+    well."""
     group_paths = _group_paths(tree)
     for mount in _mounts(tree):
         if not mount.unified and controller not in mount.controllers:

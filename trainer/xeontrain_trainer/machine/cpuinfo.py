@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CpuInfo:
-    """`flags`: the kernel's names, `amx_bf16`, `avx512_bf16`; only what the kernel has enabled is listed there."""
+    """`flags`: the kernel's names, `amx_bf16`, `avx512_bf16`; only what the kernel has enabled is listed
+    there."""
 
     model: str
     flags: frozenset[str]

@@ -12,7 +12,8 @@ from typing import Any, Optional
 
 @dataclass(frozen=True)
 class Cpu:
-    """One logical CPU. `core` is the lowest CPU number among its sibling threads, so it is unique on the machine."""
+    """One logical CPU. `core` is the lowest CPU number among its sibling threads, so it is unique on the
+    machine."""
 
     number: int
     core: int
@@ -24,10 +25,10 @@ class Cpu:
 class Machine:
     """The granted CPUs of this pod and what the plan and the judgement of exclusiveness need to know.
 
-    `cpus`: granted and online, ordered by number. `online`: all CPUs online on the host. `quota_cpus`: the CFS
-    quota in CPUs, None where there is none. `memory_nodes`: NUMA nodes that memory may come from.
-    `features`: names as in `placement.cpuFeatures` (AVX2, AVX512F, AVX512VNNI, AVX512BF16, AMXBF16, AMXINT8),
-    those that every granted CPU has. `mixed`: granted CPUs differ in model or features.
+    `cpus`: granted and online, ordered by number. `online`: all CPUs online on the host. `quota_cpus`: the
+    CFS quota in CPUs, None where there is none. `memory_nodes`: NUMA nodes that memory may come from.
+    `features`: names as in `placement.cpuFeatures` (AVX2, AVX512F, AVX512VNNI, AVX512BF16, AMXBF16,
+    AMXINT8), those that every granted CPU has. `mixed`: granted CPUs differ in model or features.
     """
 
     cpus: tuple[Cpu, ...]
@@ -53,7 +54,8 @@ class Machine:
 
     @property
     def instruction_set(self) -> str:
-        """The best of AMX, AVX512_BF16, AVX512_VNNI, AVX512, AVX2 that every granted CPU has, else `baseline`."""
+        """The best of AMX, AVX512_BF16, AVX512_VNNI, AVX512, AVX2 that every granted CPU has, else
+        `baseline`."""
         for feature, name in INSTRUCTION_SETS:
             if feature in self.features:
                 return name

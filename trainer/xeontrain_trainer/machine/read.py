@@ -1,8 +1,8 @@
 """Reads a `Machine` from `/sys` and `/proc` under a root folder: `/` of this pod, or a recording.
 
 Sources: kernel documentation of sysfs cputopology, cgroup v1 cpusets and cgroup v2 `cpuset.cpus.effective`,
-`cpu.max`. Missing files, CPUs that are offline and sparse numbers are normal: what is unknown becomes one core
-a CPU, socket 0, node 0. Host counts never stand in where a CPU set is in force.
+`cpu.max`. Missing files, CPUs that are offline and sparse numbers are normal: what is unknown becomes one
+core a CPU, socket 0, node 0. Host counts never stand in where a CPU set is in force.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _online(tree: Tree) -> tuple[int, ...]:
 
 
 def _granted(tree: Tree, online: tuple[int, ...]) -> tuple[int, ...]:
-    """CPUs this process may use. The kernel keeps the affinity mask inside the cpuset; the file is a second guard
-    for the moment between a change of the set and the mask."""
+    """CPUs this process may use. The kernel keeps the affinity mask inside the cpuset; the file is a second
+    guard for the moment between a change of the set and the mask."""
     cpuset = read_cpuset(tree)
     if tree.live:
         mask = tuple(sorted(os.sched_getaffinity(0)))
@@ -109,7 +109,9 @@ def _node_of_cpus(tree: Tree) -> dict[int, int]:
     nodes: dict[int, int] = {}
     for node in _numbered(tree, NODE_DIR, "node"):
         folder = f"{NODE_DIR}/node{node}"
-        members = tree.cpus(folder, "cpulist") or tree.mask(folder, "cpumap") or _numbered(tree, folder, "cpu")
+        members = (
+            tree.cpus(folder, "cpulist") or tree.mask(folder, "cpumap") or _numbered(tree, folder, "cpu")
+        )
         nodes.update((number, node) for number in members)
     return nodes
 

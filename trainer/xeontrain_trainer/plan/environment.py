@@ -1,7 +1,8 @@
 """The environment of each rank: threads, communication libraries, allocator.
 
-A value that is already in the environment wins, whatever we would set; where the two differ, a warning says so.
-Sources: oneCCL's environment variables, libfabric's fi_tcp(7), mallopt(3), Intel's and GNU's OpenMP runtimes.
+A value that is already in the environment wins, whatever we would set; where the two differ, a warning says
+so. Sources: oneCCL's environment variables, libfabric's fi_tcp(7), mallopt(3), Intel's and GNU's OpenMP
+runtimes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def rank_environment(
     environment.update(_preload(request))
     preloaded = request.environ.get("LD_PRELOAD", environment.get("LD_PRELOAD", ""))
     if bound and "libiomp5" in preloaded:
-        # Only Intel's runtime reads these; compact binding outside a pinned set would pin to a neighbour's cores.
+        # Only Intel's runtime reads these; compact binding outside a pinned set would pin to a neighbour's
+        # cores.
         environment.update({"KMP_AFFINITY": "granularity=fine,compact,1,0", "KMP_BLOCKTIME": "1"})
     return environment
 
@@ -82,7 +84,9 @@ def _ccl(request: PlanRequest, *, slices: Sequence[Slice], local_rank: int) -> d
     count = comm_threads(request) or max(1, len(slices[0].comm))
     environment = {
         "CCL_WORKER_COUNT": str(count),
-        "CCL_WORKER_AFFINITY": ",".join(str(cpu) for part in slices for cpu in _worker_cpus(part, count=count)),
+        "CCL_WORKER_AFFINITY": ",".join(
+            str(cpu) for part in slices for cpu in _worker_cpus(part, count=count)
+        ),
         "CCL_LOCAL_RANK": str(local_rank),
         "CCL_LOCAL_SIZE": str(len(slices)),
         "CCL_PROCESS_LAUNCHER": "none",
@@ -96,7 +100,8 @@ def _ccl(request: PlanRequest, *, slices: Sequence[Slice], local_rank: int) -> d
 
 
 def _worker_cpus(part: Slice, *, count: int) -> list[int]:
-    """Exactly `count` CPUs: those of communication, else the last compute CPUs, in turn where they are too few.
+    """Exactly `count` CPUs: those of communication, else the last compute CPUs, in turn where they are too
+    few.
 
     oneCCL refuses a list of any other length, and its own `auto` counts the host's CPUs from the end.
     """
@@ -111,7 +116,8 @@ def _network(request: PlanRequest) -> dict[str, str]:
 
 
 def _preload(request: PlanRequest) -> dict[str, str]:
-    """The allocator and OpenMP runtime that are there; without an allocator, glibc's is told to keep its memory."""
+    """The allocator and OpenMP runtime that are there; without an allocator, glibc's is told to keep its
+    memory."""
     paths = [path for path in (request.intel_openmp, request.tcmalloc) if path]
     environment = {"LD_PRELOAD": ":".join(paths)} if paths else {}
     preloaded = request.environ.get("LD_PRELOAD", environment.get("LD_PRELOAD", ""))

@@ -25,7 +25,8 @@ class PlanError(Exception):
 
 @dataclass(frozen=True)
 class Slice:
-    """The cores of one rank and what they are for. `compute`: one CPU a core. `comm`: empty where none is spare."""
+    """The cores of one rank and what they are for. `compute`: one CPU a core. `comm`: empty where none is
+    spare."""
 
     compute: tuple[int, ...]
     comm: tuple[int, ...]
@@ -33,7 +34,8 @@ class Slice:
 
 
 def usable_cpus(machine: Machine, *, cpu_limit_millis: Optional[int]) -> int:
-    """How many CPUs' worth of time the pod has: the granted set, cut by quota and limit, whole CPUs, at least 1."""
+    """How many CPUs' worth of time the pod has: the granted set, cut by quota and limit, whole CPUs, at
+    least 1."""
     bounds = [float(len(machine.cpus))]
     if machine.quota_cpus is not None:
         bounds.append(machine.quota_cpus)
@@ -44,7 +46,9 @@ def usable_cpus(machine: Machine, *, cpu_limit_millis: Optional[int]) -> int:
 
 def is_bound(machine: Machine, *, cpu_limit_millis: Optional[int], pinning: str) -> bool:
     """Whether ranks are pinned: asked for, and the granted set is no larger than what the pod may use."""
-    return pinning != "Disabled" and usable_cpus(machine, cpu_limit_millis=cpu_limit_millis) >= len(machine.cpus)
+    return pinning != "Disabled" and usable_cpus(machine, cpu_limit_millis=cpu_limit_millis) >= len(
+        machine.cpus
+    )
 
 
 def largest_ranks(machine: Machine, *, cpu_limit_millis: Optional[int] = None) -> int:
@@ -80,7 +84,8 @@ def cut(
 ) -> tuple[tuple[Slice, ...], tuple[Core, ...]]:
     """One slice a rank, ordered by NUMA node, and the cores left over.
 
-    `comm_threads`: communication threads a rank, None for Auto. Raises PlanError where a slice would be empty.
+    `comm_threads`: communication threads a rank, None for Auto. Raises PlanError where a slice would be
+    empty.
     """
     by_node = _cores_by_node(machine)
     total = len(machine.cores)
@@ -102,7 +107,7 @@ def too_many_ranks(ranks: int, *, cores: int) -> str:
     """The sentence for more ranks than cores."""
     return (
         f"ranksPerWorker is {ranks}, but the pod's CPUs are {cores} physical core{'s' * (cores != 1)}: "
-        f"each rank needs one. Set spec.ranksPerWorker to at most {cores}, or ask for more in spec.resources.cpu"
+        f"each rank needs one. Set spec.ranksPerWorker to at most {cores}, or raise spec.resources.cpu"
     )
 
 

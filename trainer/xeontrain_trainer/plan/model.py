@@ -11,9 +11,9 @@ from typing import Any, Optional
 class PlanRequest:
     """What the job asks of one worker. None means Auto, or unknown.
 
-    `workers`: pods in the job. `worker`: this one's number. `interface`: the network interface the ranks talk
-    over. `environ`: the launcher's own environment, whose values win. `tcmalloc`, `intel_openmp`: absolute paths
-    of libraries that exist and are to be preloaded.
+    `workers`: pods in the job. `worker`: this one's number. `interface`: the network interface the ranks
+    talk over. `environ`: the launcher's own environment, whose values win. `tcmalloc`, `intel_openmp`:
+    absolute paths of libraries that exist and are to be preloaded.
     """
 
     ranks: Optional[int] = None
@@ -32,9 +32,10 @@ class PlanRequest:
 class RankPlan:
     """One rank's share.
 
-    `compute_cpus`: its affinity (the whole granted set where `Plan.bound` is false). `threads`: compute threads.
-    `comm_cpus`: CPUs for communication alone, empty where none is spare. `nodes`: NUMA nodes its memory is bound
-    to, empty where it is not bound. `environment`: the effective values, those that the user set included.
+    `compute_cpus`: its affinity (the whole granted set where `Plan.bound` is false). `threads`: compute
+    threads. `comm_cpus`: CPUs for communication alone, empty where none is spare. `nodes`: NUMA nodes its
+    memory is bound to, empty where it is not bound. `environment`: the effective values, those that the user
+    set included.
     """
 
     local_rank: int
