@@ -44,6 +44,7 @@ FOREIGN_OBJECT: Final = "ForeignObject"
 REJECTED_BY_API_SERVER: Final = "RejectedByAPIServer"
 CLAIM_NOT_FOUND: Final = "ClaimNotFound"
 CLAIM_NOT_SHARED: Final = "ClaimNotReadWriteMany"
+PLACEMENT_CONFLICT: Final = "PlacementConflict"
 BATCH_NOT_DIVISIBLE: Final = "BatchNotDivisible"
 
 # Reasons of StorageReady.
@@ -68,6 +69,7 @@ WAITING_FOR_NODES: Final = "WaitingForNodes"
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 POD_REJECTED: Final = "PodRejected"
 TOPOLOGY_MISFIT: Final = "TopologyMisfit"
+SCHEDULING_GATED: Final = "SchedulingGated"
 
 # Reasons of Running.
 CREATING: Final = "Creating"
@@ -77,6 +79,7 @@ TRAINING: Final = "Training"
 RESTARTING: Final = "Restarting"
 IMAGE_PULL_FAILED: Final = "ImagePullFailed"
 CONTAINER_CONFIG_ERROR: Final = "ContainerConfigError"
+VOLUME_NOT_MOUNTED: Final = "VolumeNotMounted"
 CRASH_LOOP: Final = "CrashLoop"
 FINISHED: Final = "Finished"
 

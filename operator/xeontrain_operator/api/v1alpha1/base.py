@@ -88,4 +88,19 @@ PathText = Annotated[str, Field(min_length=1, max_length=1024)]
 KeyText = Annotated[str, Field(min_length=1, max_length=253)]
 Timestamp = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
 """RFC 3339 in UTC with a Z."""
-LabelMap = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)]
+LabelValue = Annotated[
+    str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+]
+_LABEL_KEY = r"^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+LabelMap = Annotated[
+    dict[str, LabelValue],
+    Field(
+        max_length=64,
+        json_schema_extra=rules(
+            cel(
+                f"self.all(key, key.matches('{_LABEL_KEY}'))",
+                "write label names such as team or example.com/team",
+            )
+        ),
+    ),
+]

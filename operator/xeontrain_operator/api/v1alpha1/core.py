@@ -58,7 +58,7 @@ MountPath = Annotated[
                 "write an absolute path without a colon, such as /data",
             ),
             cel(
-                f"!(self in {_quoted(_OWNED_DIRS)})",
+                f"!self.matches('^/+({'|'.join(path.lstrip('/') for path in _OWNED_DIRS)})/*$')",
                 f"{', '.join(_OWNED_DIRS)} are mounted by the operator; choose another path, such as /data",
             ),
         ),

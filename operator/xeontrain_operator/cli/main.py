@@ -1,0 +1,53 @@
+"""The commands and their options; what they do stands in the modules beside this one."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from xeontrain_operator.api.crd import crd_yaml
+from xeontrain_operator.cli.console import complain
+from xeontrain_operator.cli.files import InputError
+from xeontrain_operator.cli.render import render_file
+from xeontrain_operator.cli.validate import validate_files
+from xeontrain_operator.settings import SettingsError, load_settings
+
+app = typer.Typer(
+    name="xeontrain",
+    help="Fine-tune models on Intel Xeon nodes of a Kubernetes cluster, or on this machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+FILE_HELP = "File with a XeonTrainJob, or - for standard input."
+
+
+@app.command()
+def validate(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files with jobs, or - for standard input.")
+    ],
+) -> None:
+    """Check jobs by every rule of the resource, without a cluster. Exit code 1 if anything is wrong."""
+    if not validate_files(files):
+        raise typer.Exit(1)
+
+
+@app.command()
+def render(file: Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP)]) -> None:
+    """Print the objects that the operator would make for a job, as YAML."""
+    try:
+        typer.echo(render_file(file, settings=load_settings(os.environ)), nl=False)
+    except (InputError, SettingsError) as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def crd() -> None:
+    """Print the CustomResourceDefinition, for kubectl apply -f -."""
+    typer.echo(crd_yaml(), nl=False)
