@@ -63,7 +63,7 @@ def _judge_set(machine: Machine, *, limit: int) -> Exclusiveness:
             "False",
             SHARED_POOL,
             f"the container may run on {granted} of the node's {len(machine.online)} CPUs and its limit is "
-            f"{limit}: this is the shared pool. Exclusive CPUs need the static CPU manager policy on the node",
+            f"{limit}: this is the shared pool. Exclusive CPUs need the static CPU manager policy there",
         )
     if machine.quota_cpus is None:
         return Exclusiveness("True", EXCLUSIVE, f"{cpus} are exclusive to this container")

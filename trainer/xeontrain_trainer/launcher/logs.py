@@ -105,10 +105,10 @@ class _RotatingFile:
             os.replace(self._path, self._path + ROTATED)
             rotated = True
         if self._file is None:
-            self._file = open(self._path, "ab", buffering=0)  # type: ignore[assignment]  # noqa: SIM115
-            self._size = os.fstat(self._file.fileno()).st_size  # type: ignore[union-attr]
+            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+            self._size = os.fstat(self._file.fileno()).st_size
         self._size += len(data)
-        self._file.write(data)  # type: ignore[union-attr]
+        self._file.write(data)
         return rotated
 
     def close(self) -> None:
