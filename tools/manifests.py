@@ -1,9 +1,10 @@
-"""Writes the generated files: the CRD, the chart's CRD template and README, and the plain manifests.
+"""Writes the generated files: the CRD, the chart's own (CRD, rules, README), and the plain manifests.
 
     python -m tools.manifests            write them
     python -m tools.manifests --check    exit 1 and name the files that differ from their sources
 
-Sources: the models in `xeontrain_operator.api`, the chart's values and schema, the chart as helm renders it.
+Sources: the models in `xeontrain_operator.api`, the permissions in `xeontrain_operator.kube`, the chart's
+values and schema, the chart as helm renders it.
 The plain manifests need helm: `HELM` in the environment, on PATH, or in the cache folder of the test cluster.
 """
 
@@ -20,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-
 from xeontrain_operator.api.crd import crd
+from xeontrain_operator.kube.permissions import CLUSTER_PERMISSIONS, PERMISSIONS, Permission
 
 Object = dict[str, Any]
 
@@ -103,6 +104,23 @@ def _escape_braces(text: str) -> str:
     return opened.replace("\0", '{{ "{{" }}').replace("\1", '{{ "}}" }}')
 
 
+def rules_template() -> str:
+    """The operator's rights as two named templates: those of each namespace served, those of the cluster."""
+    parts = (("namespacedRules", PERMISSIONS), ("clusterRules", CLUSTER_PERMISSIONS))
+    bodies = [
+        f'{{{{- define "xeontrain.{name}" -}}}}\n{_rules(given)}{{{{- end }}}}\n' for name, given in parts
+    ]
+    return f"{{{{/* {NOTICE} */}}}}\n" + "".join(bodies)
+
+
+def _rules(permissions: Iterable[Permission]) -> str:
+    return "".join(
+        f"# {one.why}\n- apiGroups: {json.dumps([one.group])}\n"
+        f"  resources: {json.dumps([one.resource])}\n  verbs: {json.dumps(list(one.verbs))}\n"
+        for one in permissions
+    )
+
+
 def chart_readme(*, chart: Object, values: Object, schema: Object) -> str:
     """The chart's README: what it is, how to install it, and every value with its default and meaning."""
     rows = [f"| `{key}` | `{default}` | {text} |" for key, default, text in value_rows(values, schema)]
@@ -123,8 +141,8 @@ helm test xeontrain -n xeontrain-system
 helm uninstall xeontrain -n xeontrain-system
 ```
 
-`helm uninstall` leaves the resource definition and all jobs; jobs that run go on without the operator. To delete
-them too: `kubectl delete crd xeontrainjobs.xeontrain.dev`.
+`helm uninstall` leaves the resource definition and all jobs; jobs that run go on without the operator. To
+delete them too: `kubectl delete crd xeontrainjobs.xeontrain.dev`.
 
 ## Values
 
@@ -175,7 +193,7 @@ def find_helm(environ: Mapping[str, str] = os.environ) -> str:
         if candidate and os.access(candidate, os.X_OK):
             return candidate
     raise HelmError(
-        f"helm is neither named by HELM, nor on PATH, nor in {cache}/bin: install it, or run `make cluster-prepare`"
+        f"helm is neither in HELM, nor on PATH, nor in {cache}/bin: install it or run `make cluster-prepare`"
     )
 
 
@@ -254,6 +272,7 @@ def chart_files() -> dict[Path, str]:
     definition = crd()
     return {
         CHART / "templates" / "crd" / "xeontrainjobs.yaml": crd_template(definition),
+        CHART / "templates" / "rbac" / "_rules.tpl": rules_template(),
         CHART / "README.md": chart_readme(chart=chart, values=values, schema=schema),
         MANIFESTS / "crd" / "xeontrainjobs.yaml": document(definition),
     }

@@ -4,16 +4,16 @@
 {{- end }}
 
 {{/*
-The prefix of every object's name. Cut to 50 characters, so that the longest suffix (-operator-role)
+The prefix of every object's name. Cut to 46 characters, so that the longest suffix (-operator-metrics)
 still gives a name of at most 63.
 */}}
 {{- define "xeontrain.fullname" -}}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | trunc 46 | trimSuffix "-" }}
 {{- else if contains (include "xeontrain.name" .) .Release.Name }}
-{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- .Release.Name | trunc 46 | trimSuffix "-" }}
 {{- else }}
-{{- printf "%s-%s" .Release.Name (include "xeontrain.name" .) | trunc 50 | trimSuffix "-" }}
+{{- printf "%s-%s" .Release.Name (include "xeontrain.name" .) | trunc 46 | trimSuffix "-" }}
 {{- end }}
 {{- end }}
 
