@@ -4,8 +4,8 @@ A transition rule on the field itself would be bypassed by removing the field an
 rules stand on `spec` and compare presence too.
 
 The API server's CEL is blind in one place (seen with 1.37): two objects of a preserve-unknown piece that hold
-as many keys, but other keys, are equal to it. So an `emptyDir` can become a `hostPath` in a live job's spec. Its
-pods do not change, because the template is frozen; `xeontrain validate` has no such gap.
+as many keys, but other keys, are equal to it. So an `emptyDir` can become a `hostPath` in a live job's spec.
+Its pods do not change, because the template is frozen; `xeontrain validate` has no such gap.
 """
 
 from __future__ import annotations
