@@ -9,42 +9,67 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+from xeontrain_operator.api import conditions as c
 from xeontrain_operator.reconcile.observed import Document, is_terminating
-from xeontrain_operator.reconcile.pods import by_worker, condition, node_of, pod_uid, trainer_status
+from xeontrain_operator.reconcile.pods import (
+    by_worker,
+    condition,
+    node_of,
+    pod_uid,
+    terminations,
+    trainer_status,
+)
 
 MAX_QUOTE = 500
 """Characters of somebody else's message that a condition repeats."""
 
 
-class CauseReason(StrEnum):
-    """Reasons of the condition that names what workers wait for. The first listed is the first said."""
-
-    PODS_REFUSED = "PodsRefused"
-    ADMISSION_REFUSED = "AdmissionRefused"
-    IMAGE_NOT_PULLED = "ImageNotPulled"
-    CONTAINER_NOT_CREATED = "ContainerNotCreated"
-    VOLUME_NOT_MOUNTED = "VolumeNotMounted"
-    CLAIM_NOT_BOUND = "ClaimNotBound"
-    SCHEDULING_GATED = "SchedulingGated"
-    WAITING_FOR_NODES = "WaitingForNodes"
+# What is said first where several causes meet.
+_GRAVITY: tuple[str, ...] = (
+    c.QUOTA_EXCEEDED,
+    c.POD_REJECTED,
+    c.TOPOLOGY_MISFIT,
+    c.IMAGE_PULL_FAILED,
+    c.CONTAINER_CONFIG_ERROR,
+    c.VOLUME_NOT_MOUNTED,
+    c.CRASH_LOOP,
+    c.CLAIM_PENDING,
+    c.SCHEDULING_GATED,
+    c.WAITING_FOR_NODES,
+)
+_OF_PLACED = frozenset(
+    {
+        c.QUOTA_EXCEEDED,
+        c.POD_REJECTED,
+        c.TOPOLOGY_MISFIT,
+        c.CLAIM_PENDING,
+        c.SCHEDULING_GATED,
+        c.WAITING_FOR_NODES,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
     """One thing that stands in the way of some workers."""
 
-    reason: CauseReason
+    reason: str
+    """A reason of `api.conditions`."""
     message: str
     """Field, cause and remedy, in that order."""
     workers: tuple[int, ...] = ()
 
+    @property
+    def condition(self) -> str:
+        """Type of the condition that tells it: a worker without a node, or one that has it but stands."""
+        return c.PLACED if self.reason in _OF_PLACED else c.RUNNING
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Finding:
-    reason: CauseReason
+    reason: str
     message: str
 
 
@@ -118,8 +143,7 @@ def find_causes(
         if finding is not None:
             found.setdefault(finding, []).append(worker)
     causes = [_cause(finding, tuple(affected), workers) for finding, affected in found.items()]
-    order = list(CauseReason)
-    return sorted(causes, key=lambda cause: (order.index(cause.reason), cause.workers))
+    return sorted(causes, key=lambda cause: (_GRAVITY.index(cause.reason), cause.workers))
 
 
 def admission_refusal(pod: Document) -> str | None:
@@ -155,7 +179,7 @@ def _admission(pod: Document) -> _Finding | None:
         return None
     where, remedy = _ADMISSION_REMEDIES[reason]
     message = f"{where}: node {node_of(pod)} refuses {{who}}: {_quote(_said(pod, reason))} {remedy}"
-    return _Finding(reason=CauseReason.ADMISSION_REFUSED, message=message)
+    return _Finding(reason=c.TOPOLOGY_MISFIT, message=message)
 
 
 def _said(pod: Document, reason: str) -> str:
@@ -169,20 +193,34 @@ def _waiting(pod: Document) -> _Finding | None:
     if reason in _IMAGE_REASONS:
         remedy = _IMAGE_REMEDIES.get(str(reason), _IMAGE_REMEDY)
         message = f"spec.image: {_braces(_image(pod))} cannot be pulled for {{who}}: {said} {remedy}"
-        return _Finding(reason=CauseReason.IMAGE_NOT_PULLED, message=message)
+        return _Finding(reason=c.IMAGE_PULL_FAILED, message=message)
     if reason in _CONTAINER_REASONS:
         message = (
             f"spec: the container of {{who}} cannot be made: {said} Make the object that it names, "
             "or correct spec.env, spec.envFrom, spec.command or spec.podTemplate."
         )
-        return _Finding(reason=CauseReason.CONTAINER_NOT_CREATED, message=message)
+        return _Finding(reason=c.CONTAINER_CONFIG_ERROR, message=message)
+    if reason == "CrashLoopBackOff":
+        message = f"The container of {{who}} ends again and again: {_quote(last_end(pod))}"
+        return _Finding(reason=c.CRASH_LOOP, message=message)
     return None
+
+
+def last_end(pod: Document) -> str:
+    """How the trainer container has ended last, in a few words."""
+    ended: Mapping[str, Any] = next(iter(terminations(pod)), {})
+    code, reason = ended.get("exitCode"), ended.get("reason") or "Error"
+    said = " ".join(str(ended.get("message") or "").split())
+    words = (
+        "killed for using more than its memory" if reason == "OOMKilled" else f"{reason}, exit code {code}"
+    )
+    return f"{words}: {said[:MAX_QUOTE]}" if said else words
 
 
 def _image(pod: Document) -> str:
     containers = (pod.get("spec") or {}).get("containers") or ()
     name = trainer_status(pod).get("name")
-    return next((str(c.get("image")) for c in containers if c.get("name") == name), "the image")
+    return next((str(item.get("image")) for item in containers if item.get("name") == name), "the image")
 
 
 def _unschedulable(pod: Document) -> _Finding | None:
@@ -192,18 +230,18 @@ def _unschedulable(pod: Document) -> _Finding | None:
     said = str(scheduled.get("message") or "no message")
     if scheduled.get("reason") == "SchedulingGated":
         message = f"spec.podTemplate: a scheduling gate holds back {{who}}: {_quote(said)}"
-        return _Finding(reason=CauseReason.SCHEDULING_GATED, message=message)
+        return _Finding(reason=c.SCHEDULING_GATED, message=message)
     if "persistentvolumeclaim" in said.lower():
         message = (
             f"spec.storage: no volume for {{who}}: {_quote(said)} Make the claim that storage.claim "
             "names, or choose a storage.storageClass that can provide storage.size."
         )
-        return _Finding(reason=CauseReason.CLAIM_NOT_BOUND, message=message)
+        return _Finding(reason=c.CLAIM_PENDING, message=message)
     hints = [hint for pattern, hint in _SCHEDULER_HINTS if re.search(pattern, said)]
     remedy = "; ".join(hints)
     sentence = f" {remedy[0].upper()}{remedy[1:]}." if remedy else ""
     message = f"{{who}} cannot be placed; the scheduler says: {_quote(said)}{sentence}"
-    return _Finding(reason=CauseReason.WAITING_FOR_NODES, message=message)
+    return _Finding(reason=c.WAITING_FOR_NODES, message=message)
 
 
 def _mounts(pod: Document, events: list[Document]) -> _Finding | None:
@@ -217,7 +255,7 @@ def _mounts(pod: Document, events: list[Document]) -> _Finding | None:
         f"spec.volumes: the volumes of {{who}} cannot be mounted: {_quote(event.get('message'))} "
         "Make the object that is named, or correct spec.volumes or spec.storage."
     )
-    return _Finding(reason=CauseReason.VOLUME_NOT_MOUNTED, message=message)
+    return _Finding(reason=c.VOLUME_NOT_MOUNTED, message=message)
 
 
 def _pods_refused(stateful_set: Document | None, events: list[Document]) -> _Finding | None:
@@ -236,7 +274,7 @@ def _pods_refused(stateful_set: Document | None, events: list[Document]) -> _Fin
     )
     where = "spec.resources" if quota else "spec"
     message = f"{where}: the cluster refuses the pod of {{who}}: {_quote(said)} {remedy}"
-    return _Finding(reason=CauseReason.PODS_REFUSED, message=message)
+    return _Finding(reason=c.QUOTA_EXCEEDED if quota else c.POD_REJECTED, message=message)
 
 
 def _newest(events: list[Document], *, uid: str, reasons: frozenset[str]) -> Document | None:

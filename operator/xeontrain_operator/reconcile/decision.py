@@ -47,6 +47,8 @@ class PatchTemplate:
     name: str
     uid: str
     template: dict[str, Any]
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Put on the set itself in the same request: how the next reconcile knows that it is done."""
 
 
 @dataclass(frozen=True, kw_only=True)

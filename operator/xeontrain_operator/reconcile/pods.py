@@ -49,13 +49,7 @@ def restart_count(pod: Document) -> int:
 
 def is_running(pod: Document) -> bool:
     """Whether the trainer container runs and the pod is not about to go."""
-    return bool((trainer_status(pod).get("state") or {}).get("running")) and not is_terminating(pod)
-
-
-def started_at(pod: Document) -> str | None:
-    """Since when the trainer container runs (RFC 3339)."""
-    running = (trainer_status(pod).get("state") or {}).get("running") or {}
-    return running.get("startedAt")
+    return "running" in (trainer_status(pod).get("state") or {}) and not is_terminating(pod)
 
 
 def terminations(pod: Document) -> list[Mapping[str, Any]]:

@@ -1,0 +1,153 @@
+"""Counting failures and preemptions, each once, from facts that stay readable.
+
+Two things fail: a round, which the coordinator counts and lists by id, and a whole container, which nobody
+but the operator can count (OOM kills launcher and ranks together). A pod that is replaced without the
+operator asking for it is a preemption. The memory needed is in the status itself: `restarts.lastCounted`,
+and each worker's pod UID and counted restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xeontrain_operator.api.v1alpha1 import RestartsStatus, WorkerStatus
+from xeontrain_operator.reconcile.causes import last_end
+from xeontrain_operator.reconcile.observed import Document, is_terminating
+from xeontrain_operator.reconcile.pods import pod_uid, restart_count, terminations, trainer_status
+from xeontrain_operator.reconcile.situation import Situation
+from xeontrain_operator.reconcile.verdict import has_document
+
+REASON_LIMIT = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What is remembered of one worker: the pod that was counted last, and how many of its ends."""
+
+    pod_uid: str | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """The outcome of counting."""
+
+    restarts: RestartsStatus
+    memories: Mapping[int, Memory]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pod:
+    memory: Memory
+    ends: int = 0
+    """Whole-container ends not counted before."""
+    replaced: bool = False
+
+
+def count(situation: Situation) -> Counted:
+    """Failures and preemptions so far, and the memory that keeps them from being counted twice."""
+    known = {entry.worker: _memory(entry) for entry in situation.status.worker_statuses}
+    seen = {
+        worker: _look(pod, known=known.get(worker, Memory()), uid=situation.observed.uid)
+        for worker, pod in situation.pods.items()
+    }
+    rounds, last_counted = _new_rounds(situation)
+    ends = {worker: pod.ends for worker, pod in seen.items() if pod.ends}
+    replaced = [worker for worker, pod in seen.items() if pod.replaced]
+    old = situation.status.restarts or RestartsStatus()
+    failures = old.failures + len(rounds) + sum(ends.values())
+    preemptions = old.preemptions + len(replaced)
+    reasons = [
+        *(f"Worker {worker} was replaced with no failure of its own." for worker in replaced),
+        *(_round_in_words(failure) for failure in rounds),
+        *(_end_in_words(situation, worker) for worker in ends),
+    ]
+    restarts = RestartsStatus(
+        failures=failures,
+        preemptions=preemptions,
+        last_reason=reasons[-1][:REASON_LIMIT] if reasons else old.last_reason,
+        last_counted=last_counted,
+        display=f"{failures} (+{preemptions})" if preemptions else str(failures),
+    )
+    return Counted(restarts=restarts, memories={**known, **{w: pod.memory for w, pod in seen.items()}})
+
+
+def ends_of(pod: Document) -> int:
+    """How often the trainer container of this pod has ended, the present end included."""
+    state = trainer_status(pod).get("state") or {}
+    waits_after_end = (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+    return restart_count(pod) + (1 if state.get("terminated") or waits_after_end else 0)
+
+
+def _memory(entry: WorkerStatus) -> Memory:
+    return Memory(pod_uid=entry.pod_uid, restarts=entry.restarts)
+
+
+def _look(pod: Document, *, known: Memory, uid: str) -> _Pod:
+    """A pod on its way out, or one whose container never ran, tells nothing that counts. `Failed` is the
+    kubelet's doing (eviction, shutdown, refusal): the pod that comes after it shows the preemption."""
+    ended = terminations(pod)
+    started = "running" in (trainer_status(pod).get("state") or {}) or bool(ended)
+    if is_terminating(pod) or not started or (pod.get("status") or {}).get("phase") == "Failed":
+        return _Pod(memory=known)
+    same = known.pod_uid == pod_uid(pod)
+    ends = ends_of(pod)
+    new_ends = max(0, ends - (known.restarts if same else 0))
+    # An end with the result document is the launcher's own way of telling the verdict.
+    counted = 0 if ended and has_document(ended[0], uid=uid) else new_ends
+    return _Pod(
+        memory=Memory(pod_uid=pod_uid(pod), restarts=ends),
+        ends=counted,
+        replaced=known.pod_uid is not None and not same,
+    )
+
+
+def _new_rounds(situation: Situation) -> tuple[list[Mapping[str, Any]], str | None]:
+    old = (situation.status.restarts or RestartsStatus()).last_counted
+    listed = [f for f in (situation.report or {}).get("failures") or () if _split(f.get("id")) is not None]
+    listed.sort(key=lambda failure: int(failure["id"].rpartition("/")[2]))
+    new = [failure for failure in listed if _is_newer(failure["id"], than=old)]
+    return new, (str(new[-1]["id"]) if new else old)
+
+
+def _is_newer(identity: str, *, than: str | None) -> bool:
+    """Rounds are numbered upwards by one coordinator; another coordinator lists none but its own."""
+    this, other = _split(identity), _split(than)
+    if this is None or other is None or this[0] != other[0]:
+        return True
+    return this[1] > other[1]
+
+
+def _split(identity: object) -> tuple[str, int] | None:
+    pod, slash, number = str(identity).rpartition("/")
+    return (pod, int(number)) if slash and number.isdecimal() else None
+
+
+def _round_in_words(failure: Mapping[str, Any]) -> str:
+    return f"Round {failure.get('round')}: {describe_failure(failure)}"
+
+
+def describe_failure(failure: Mapping[str, Any]) -> str:
+    """A failure of docs/contract.md in a sentence: who, how it ended, and its own last words."""
+    who = [f"{name} {failure[name]}" for name in ("worker", "rank") if failure.get(name) is not None]
+    if failure.get("signal"):
+        how = f"killed by signal {failure['signal']}"
+    elif failure.get("exitCode") is not None:
+        how = f"exit code {failure['exitCode']}"
+    else:
+        how = ""
+    said = " ".join(str(failure.get("message") or "").split())
+    text = ", ".join([*who, *([how] if how else [])])
+    sentence = f"{text}: {said}" if text and said else text or said or "no cause was reported"
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
+def _end_in_words(situation: Situation, worker: int) -> str:
+    pod = situation.pods[worker]
+    text = f"Worker {worker}: its container ended whole: {last_end(pod)}."
+    if any(ended.get("reason") == "OOMKilled" for ended in terminations(pod)[:1]):
+        limit = situation.spec.resources.memory
+        text += f" spec.resources.memory is {limit}: raise it, or lower what the run needs."
+    return text

@@ -1,0 +1,340 @@
+"""The whole new status of a job: conditions, phase and figures, from one situation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xeontrain_operator.api import conditions as c
+from xeontrain_operator.api.honoured import not_honoured
+from xeontrain_operator.api.v1alpha1 import (
+    Condition,
+    Phase,
+    ResultStatus,
+    TriState,
+    WorkersStatus,
+    XeonTrainJobStatus,
+)
+from xeontrain_operator.builders.names import claim_name, log_config_map_name
+from xeontrain_operator.builders.pod import resolve_image
+from xeontrain_operator.constants import CONTAINER_NAME, STORAGE_DIR
+from xeontrain_operator.reconcile.causes import Cause
+from xeontrain_operator.reconcile.observed import is_terminating
+from xeontrain_operator.reconcile.pods import node_of
+from xeontrain_operator.reconcile.policies.acceptance import Acceptance
+from xeontrain_operator.reconcile.policies.admission import (
+    RETRY_SECONDS,
+    refusal,
+    stopped_by_admission,
+    wait_seconds,
+)
+from xeontrain_operator.reconcile.policies.failures import Counted
+from xeontrain_operator.reconcile.policies.outcome import Outcome
+from xeontrain_operator.reconcile.policies.phase import live_phase
+from xeontrain_operator.reconcile.policies.pinning import judge_pinning
+from xeontrain_operator.reconcile.policies.progress import (
+    finished_progress,
+    read_cpu,
+    read_progress,
+    stopped_progress,
+)
+from xeontrain_operator.reconcile.policies.usage import add_usage
+from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pods, list_workers
+from xeontrain_operator.reconcile.situation import Situation
+
+METRICS_LIMIT = 64
+SILENT_SECONDS = 10.0
+"""After this long without an answer of worker 0's launcher the condition says so."""
+Update = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Word:
+    """A condition without its times."""
+
+    status: TriState
+    reason: str
+    message: str
+
+
+def refused_status(situation: Situation, acceptance: Acceptance) -> XeonTrainJobStatus:
+    """Of a job that cannot be carried out as it is written."""
+    conditions = _set(situation, situation.status.conditions, c.ACCEPTED, _accepted_word(acceptance))
+    message = "Nothing is made while the job is not accepted."
+    word = _Word(status="False", reason=c.CREATING, message=message)
+    conditions = _set(situation, conditions, c.RUNNING, word)
+    return _with(situation, phase="Pending", conditions=conditions)
+
+
+def live_status(situation: Situation, *, acceptance: Acceptance, counted: Counted) -> XeonTrainJobStatus:
+    """Of a job that is to run."""
+    phase = live_phase(situation)
+    started = situation.status.start_time or (c.timestamp(situation.now) if situation.all_run else None)
+    progress = read_progress(situation)
+    return _with(
+        situation,
+        phase=phase,
+        conditions=_live_conditions(situation, acceptance=acceptance, counted=counted, phase=phase),
+        workers=count_workers(situation),
+        worker_statuses=_worker_entries(situation, counted),
+        progress=progress if phase in ("Running", "Starting") else stopped_progress(progress),
+        cpu=read_cpu(situation),
+        restarts=counted.restarts,
+        start_time=started,
+        image=_image(situation),
+    )
+
+
+def suspended_status(situation: Situation, *, acceptance: Acceptance, counted: Counted) -> XeonTrainJobStatus:
+    """Of a job that is to have no pods for now."""
+    conditions = _set(situation, situation.status.conditions, c.ACCEPTED, _accepted_word(acceptance))
+    message = "spec.runPolicy.suspend is true: the job has no pods until it is false again."
+    suspended = _Word(status="True", reason=c.SUSPENDED_BY_USER, message=message)
+    stands = _Word(status="False", reason=c.SUSPENDED_BY_USER, message="The job is suspended.")
+    conditions = _set(situation, conditions, c.SUSPENDED, suspended)
+    conditions = _set(situation, conditions, c.RUNNING, stands)
+    return _with(
+        situation,
+        phase="Suspended",
+        conditions=conditions,
+        workers=count_workers(situation),
+        worker_statuses=forget_pods(list_workers(situation, counted=counted)),
+        progress=stopped_progress(situation.status.progress),
+        restarts=counted.restarts,
+        usage=add_usage(situation),
+        start_time=None,
+    )
+
+
+def ended_status(situation: Situation, *, outcome: Outcome, counted: Counted) -> XeonTrainJobStatus:
+    """Of a job that has its outcome; from here on only the word about its children changes."""
+    ended = _Word(status="True", reason=outcome.reason, message=outcome.message)
+    conditions = situation.status.conditions
+    if outcome.succeeded:
+        conditions = _set(situation, conditions, c.SUCCEEDED, ended)
+    else:
+        conditions = _set(situation, conditions, c.FAILED, ended)
+        not_succeeded = _Word(status="False", reason=outcome.reason, message=outcome.message)
+        conditions = _set(situation, conditions, c.SUCCEEDED, not_succeeded)
+    finished = _Word(status="False", reason=c.FINISHED, message="The job has ended; its children go next.")
+    conditions = _set(situation, conditions, c.RUNNING, finished)
+    progress, workers = read_progress(situation), situation.spec.workers
+    everyone = WorkersStatus(desired=workers, ready=workers, display=f"{workers}/{workers}")
+    return _with(
+        situation,
+        phase="Succeeded" if outcome.succeeded else "Failed",
+        workers=everyone if outcome.succeeded else count_workers(situation),
+        conditions=_pinned(situation, conditions),
+        progress=finished_progress(progress) if outcome.succeeded else stopped_progress(progress),
+        cpu=read_cpu(situation),
+        restarts=_all_failures(counted, outcome),
+        worker_statuses=_worker_entries(situation, counted),
+        result=_result(situation, outcome),
+        usage=add_usage(situation),
+        completion_time=c.timestamp(situation.now),
+    )
+
+
+def cleaned_status(situation: Situation, *, message: str) -> XeonTrainJobStatus:
+    """Of a finished job whose children are being cleaned."""
+    word = _Word(status="False", reason=c.FINISHED, message=message)
+    conditions = _set(situation, situation.status.conditions, c.RUNNING, word)
+    return situation.status.model_copy(update={"conditions": conditions})
+
+
+def _with(situation: Situation, **update: Any) -> XeonTrainJobStatus:
+    generation = situation.job.metadata.generation
+    return situation.status.model_copy(update={"observed_generation": generation, **update})
+
+
+def _set(
+    situation: Situation, conditions: tuple[Condition, ...], type_: str, word: _Word
+) -> tuple[Condition, ...]:
+    return c.set_condition(
+        conditions,
+        type=type_,
+        status=word.status,
+        reason=word.reason,
+        message=word.message,
+        now=situation.now,
+        observed_generation=situation.job.metadata.generation,
+    )
+
+
+def _live_conditions(
+    situation: Situation, *, acceptance: Acceptance, counted: Counted, phase: Phase
+) -> tuple[Condition, ...]:
+    words: list[tuple[str, _Word | None]] = [
+        (c.ACCEPTED, _accepted_word(acceptance)),
+        (c.STORAGE, _storage_word(situation)),
+        (c.FULLY_HONOURED, _honoured_word(situation)),
+        (c.PLACED, _placed_word(situation)),
+        (c.RUNNING, _running_word(situation, counted=counted, phase=phase)),
+        (c.SUSPENDED, _resumed_word(situation)),
+    ]
+    conditions = situation.status.conditions
+    for type_, word in words:
+        if word is not None:
+            conditions = _set(situation, conditions, type_, word)
+    return _pinned(situation, conditions)
+
+
+def _accepted_word(acceptance: Acceptance) -> _Word:
+    status: TriState = "True" if acceptance.accepted else "False"
+    return _Word(status=status, reason=acceptance.reason, message=acceptance.message)
+
+
+def _storage_word(situation: Situation) -> _Word:
+    storage = situation.spec.storage
+    if storage is None:
+        what = "the model" if situation.spec.training is not None else "whatever the command writes"
+        message = (
+            f"spec.storage is not set: {what} and the result are lost with the pods, and a replaced pod "
+            "begins anew. Write storage.size or storage.claim to keep them."
+        )
+        return _Word(status="False", reason=c.NO_STORAGE, message=message)
+    where = storage.claim or claim_name(situation.job.metadata, worker=0)
+    return _Word(status="True", reason=c.STORAGE_CONFIGURED, message=f"The claim {where} keeps the results.")
+
+
+def _honoured_word(situation: Situation) -> _Word:
+    missing = not_honoured(situation.spec)
+    if not missing:
+        message = "Every field of the spec is acted upon."
+        return _Word(status="True", reason=c.ALL_HONOURED, message=message)
+    message = "; ".join(f"{problem.path}: {problem.message}" for problem in missing)
+    return _Word(status="False", reason=c.NOT_YET_HONOURED, message=f"{message}.")
+
+
+def _cause(situation: Situation, type_: str) -> Cause | None:
+    return next((cause for cause in situation.causes if cause.condition == type_), None)
+
+
+def _placed_word(situation: Situation) -> _Word | None:
+    refused = refusal(situation)
+    if refused is not None:
+        message = f"{refused.message} All pods are taken away and tried again after {RETRY_SECONDS:.0f} s."
+        return _Word(status="Unknown", reason=refused.reason, message=message)
+    if wait_seconds(situation) is not None:
+        return None
+    workers = situation.spec.workers
+    bound = len([pod for pod in situation.pods.values() if node_of(pod) and not is_terminating(pod)])
+    if stopped_by_admission(situation) is not None and bound == 0:
+        return _Word(status="False", reason=c.WAITING_FOR_NODES, message="The pods are tried again.")
+    cause = _cause(situation, c.PLACED)
+    if cause is not None:
+        return _Word(status="False", reason=cause.reason, message=cause.message)
+    if bound >= workers:
+        who = "The worker has" if workers == 1 else f"All {workers} workers have"
+        return _Word(status="True", reason=c.ALL_PLACED, message=f"{who} a node.")
+    message = f"{bound} of {workers} workers have a node."
+    return _Word(status="False", reason=c.WAITING_FOR_NODES, message=message)
+
+
+def _running_word(situation: Situation, *, counted: Counted, phase: Phase) -> _Word:
+    workers, missing = situation.spec.workers, (situation.report or {}).get("missing") or []
+    if phase == "Running":
+        who = "The worker trains." if workers == 1 else f"All {workers} workers train."
+        return _Word(status="True", reason=c.TRAINING, message=who)
+    cause = _cause(situation, c.RUNNING)
+    if cause is not None:
+        return _Word(status="False", reason=cause.reason, message=cause.message)
+    if phase == "Restarting":
+        last = counted.restarts.last_reason or "The ranks start again."
+        return _Word(status="False", reason=c.RESTARTING, message=last)
+    if phase == "Starting" and missing:
+        names = ", ".join(str(worker) for worker in missing[:16])
+        message = f"Waiting for {len(missing)} of {workers} workers to join: {names}."
+        return _Word(status="False", reason=c.WAITING_FOR_WORKERS, message=message)
+    if phase == "Starting":
+        return _Word(status="False", reason=c.STARTING, message=_starting_message(situation))
+    message = _pending_message(situation)
+    return _Word(status="False", reason=c.CREATING, message=message)
+
+
+def _starting_message(situation: Situation) -> str:
+    """A launcher needs a moment to serve; after that its silence is worth a word."""
+    error, age = situation.observed.launcher_error, situation.since_seconds(situation.status.start_time)
+    if situation.report is None and error is not None and age > SILENT_SECONDS:
+        return f"All workers run, but worker 0's launcher does not answer the operator: {error}."
+    return "All workers run; the ranks are starting."
+
+
+def _pending_message(situation: Situation) -> str:
+    if situation.leftovers:
+        kinds = " and ".join(child["kind"] for child in situation.leftovers)
+        return f"Waiting until the {kinds} of an earlier job of this name is gone."
+    if situation.old_pods and situation.stateful_set is None:
+        return f"Waiting until {len(situation.old_pods)} pods of the run before are gone."
+    return f"{len(situation.running)} of {situation.spec.workers} workers run."
+
+
+def _resumed_word(situation: Situation) -> _Word | None:
+    if c.find_condition(situation.status.conditions, c.SUSPENDED) is None:
+        return None
+    return _Word(status="False", reason=c.RESUMED, message="spec.runPolicy.suspend is false.")
+
+
+def _pinned(situation: Situation, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    found = judge_pinning(situation)
+    if found is not None:
+        word = _Word(status=found.status, reason=found.reason, message=found.message)
+        return _set(situation, conditions, c.CPU_PINNED, word)
+    if c.find_condition(conditions, c.CPU_PINNED) is not None:
+        return conditions
+    message = "Not known before all workers have reported their CPUs."
+    return _set(
+        situation,
+        conditions,
+        c.CPU_PINNED,
+        _Word(status="Unknown", reason=c.NOT_PROVEN, message=message),
+    )
+
+
+def _worker_entries(situation: Situation, counted: Counted) -> Any:
+    entries = list_workers(situation, counted=counted)
+    return forget_pods(entries) if refusal(situation) is not None else entries
+
+
+def _image(situation: Situation) -> str:
+    """What the pods run; before there are any, what they will run."""
+    pod = next(iter(situation.pods.values()), None)
+    containers = ((pod or {}).get("spec") or {}).get("containers") or ()
+    running = next((item.get("image") for item in containers if item.get("name") == CONTAINER_NAME), None)
+    known = situation.status.image if situation.stateful_set is not None else None
+    return str(running or known or resolve_image(situation.job, settings=situation.settings))
+
+
+def _all_failures(counted: Counted, outcome: Outcome) -> Any:
+    """The coordinator's own count may be ahead: its last list may not have been heard."""
+    restarts = counted.restarts
+    ahead = outcome.verdict is not None and outcome.verdict.failures > restarts.failures
+    if not ahead or outcome.verdict is None:
+        return restarts
+    failures = outcome.verdict.failures
+    display = f"{failures} (+{restarts.preemptions})" if restarts.preemptions else str(failures)
+    update = {"failures": failures, "display": display}
+    if not outcome.succeeded:
+        update["last_reason"] = outcome.message[:1024]
+    return restarts.model_copy(update=update)
+
+
+def _result(situation: Situation, outcome: Outcome) -> ResultStatus | None:
+    verdict, keeps_pods = outcome.verdict, situation.spec.run_policy.clean_pod_policy == "None"
+    log = None if keeps_pods or not situation.pods else log_config_map_name(situation.job.metadata)
+    metrics = dict(list(verdict.metrics.items())[:METRICS_LIMIT]) if verdict is not None else {}
+    model = _model_place(situation, verdict.model) if verdict is not None and verdict.model else None
+    found = ResultStatus(metrics=metrics, model=model, log=log)
+    return found if found != ResultStatus() else None
+
+
+def _model_place(situation: Situation, path: str) -> str:
+    """`<claim>:<path in it>` for a model in storage: the path in a container means nothing later."""
+    storage = situation.spec.storage
+    inside = path.removeprefix(f"{STORAGE_DIR}/")
+    if storage is None or inside == path:
+        return path
+    if storage.claim is None:
+        return f"{claim_name(situation.job.metadata, worker=0)}:{inside}"
+    below = f"{storage.sub_path.strip('/')}/" if storage.sub_path else ""
+    return f"{storage.claim}:{below}{inside}"
