@@ -89,11 +89,20 @@ class Namespaces:
         """
         require_namespaces()
         argv = ["unshare", *_unshare_flags(), "--", sys.executable, "-I", str(INIT), *addresses]
-        owner = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # Ctrl-C on a terminal reaches the harness alone, which then stops things in order.
+        owner = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         assert owner.stdout is not None
         if owner.stdout.readline().strip() != "ready":
             owner.kill()
-            raise ClusterError(f"the namespaces' process 1 ended with code {owner.wait()}")
+            _, why = owner.communicate()
+            raise ClusterError(f"the namespaces' process 1 ended ({owner.returncode}): {why.strip()}")
         return cls(owner)
 
     def argv(self, argv: Sequence[str]) -> list[str]:
@@ -161,7 +170,7 @@ class Namespaces:
         """Ends every process inside; returns when the kernel has taken the namespaces down."""
         _kill(self.pid, signal.SIGKILL)
         self._owner.wait()
-        for stream in (self._owner.stdin, self._owner.stdout):
+        for stream in (self._owner.stdin, self._owner.stdout, self._owner.stderr):
             if stream:
                 stream.close()
 
