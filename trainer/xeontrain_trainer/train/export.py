@@ -1,0 +1,83 @@
+"""What a run leaves, written by rank 0 alone: a model that `from_pretrained` loads, and the metrics."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from .environment import Environment
+
+
+class SupersededError(RuntimeError):
+    """A newer round of this job has begun: this process is a leftover and must not write any more."""
+
+
+def save_model(model: Any, tokenizer: Any, *, environment: Environment) -> str | None:
+    """Write model and tokenizer to `model/` in the job's folder and return its path; None without storage.
+
+    Written beside it, flushed to disk and renamed, so that the folder is whole whenever it is there.
+    Raises SupersededError where a newer round stands in the job's folder.
+    """
+    if environment.job_dir is None:
+        return None
+    target = os.path.join(environment.job_dir, "model")
+    partial, old = (os.path.join(environment.job_dir, f".model-{name}") for name in ("partial", "old"))
+    for folder in (partial, old):
+        shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(partial)
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    _flush_tree(partial)
+    check_round(environment)
+    if os.path.exists(target):
+        os.replace(target, old)
+    os.replace(partial, target)
+    _flush(environment.job_dir)
+    shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def check_round(environment: Environment) -> None:
+    """Raise SupersededError where `round.json` of the job's folder holds a newer round than this rank's."""
+    if environment.job_dir is None:
+        return
+    try:
+        with open(os.path.join(environment.job_dir, "round.json"), encoding="utf-8") as file:
+            newest = int(json.load(file)["round"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return
+    if newest > environment.round:
+        raise SupersededError(f"round {newest} has begun; this rank belongs to round {environment.round}")
+
+
+def write_metrics(path: str | None, *, metrics: Mapping[str, float], model: str | None) -> None:
+    """Leave `{"metrics": {...}, "model": path or null}` for the launcher, whole or not at all."""
+    if path is None:
+        return
+    partial = f"{path}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        json.dump({"metrics": dict(metrics), "model": model}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def _flush_tree(folder: str) -> None:
+    """Flush a folder to disk, and let others read it: safetensors writes files for their owner alone."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            os.chmod(path, 0o644)
+            _flush(path)
+        _flush(parent)
+
+
+def _flush(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

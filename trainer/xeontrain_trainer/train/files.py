@@ -1,0 +1,172 @@
+"""Finding the data files and looking at their columns, in a fraction of a second and without a library.
+
+This comes before anything slow is imported, so that a wrong path or column ends the job within seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from .config import Columns, DataFiles
+from .errors import BadConfigError, BadDataError, MissingFileError
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+_SEPARATORS = {".tsv": "\t"}
+_SHOWN_NAMES = 10
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of one split, all of one format, in the order in which their rows are numbered.
+
+    `field` is where the resource names them. `separator` is that of CSV.
+    """
+
+    field: str
+    paths: tuple[str, ...]
+    format: str
+    separator: str = ","
+
+
+def find_sources(files: DataFiles, *, columns: Columns) -> dict[str, Source]:
+    """`train`, and `eval` where the job has one, with every file found and every column seen in every file.
+
+    Raises MissingFileError, BadDataError (not readable as its format) or BadConfigError (columns, formats).
+    """
+    sources = {}
+    for split, patterns in (("train", files.train), ("eval", files.eval)):
+        if patterns:
+            sources[split] = _source(f"spec.training.dataset.files.{split}", patterns)
+    for source in sources.values():
+        for path in source.paths:
+            check_columns(columns, found=column_names(source, path), where=path)
+    return sources
+
+
+def check_columns(columns: Columns, *, found: Sequence[str], where: str) -> None:
+    """Raise BadConfigError for the first column that `where` does not have, naming those that it has."""
+    for field, column in columns.named().items():
+        if column not in found:
+            names = ", ".join(found) if found else "no columns"
+            raise BadConfigError(
+                field, cause=f"{where} has no column {column!r}", remedy=f"Write one that it has: {names}"
+            )
+
+
+def column_names(source: Source, path: str) -> list[str]:
+    """The names of the columns of one file. Raises BadDataError where it cannot be read as its format."""
+    try:
+        with _open(path) as file:
+            return _READERS[source.format](file, source)
+    except BadDataError:
+        raise
+    except (OSError, EOFError, ValueError, zlib.error, csv.Error) as error:
+        raise _unreadable(source, path, cause=str(error)) from None
+
+
+def _source(field: str, patterns: Sequence[str]) -> Source:
+    paths = list(
+        dict.fromkeys(
+            path for index, text in enumerate(patterns) for path in _find(f"{field}[{index}]", text)
+        )
+    )
+    kinds = {_suffix(field, path) for path in paths}
+    formats = {(FORMATS[kind], _SEPARATORS.get(kind, ",")) for kind in kinds}
+    if len(formats) > 1:
+        raise BadConfigError(
+            field, cause=f"it mixes formats: {', '.join(sorted(kinds))}", remedy="Use one format for a split"
+        )
+    kind, separator = formats.pop()
+    return Source(field=field, paths=tuple(paths), format=kind, separator=separator)
+
+
+def _find(field: str, pattern: str) -> list[str]:
+    paths = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
+    files = [path for path in paths if not os.path.isdir(path)]
+    if paths and not files:
+        raise BadConfigError(field, cause=f"{pattern} is a folder", remedy=f"Write a glob: {pattern}/*.csv")
+    for path in files or [pattern]:
+        if not os.path.exists(path):
+            what = "no file matches" if glob.has_magic(path) else "there is no file"
+            raise MissingFileError(field, cause=f"{what} {path}", remedy=_neighbours(path))
+    return files
+
+
+def _neighbours(path: str) -> str:
+    """What is there instead: the nearest folder that exists, with its first names."""
+    folder = os.path.dirname(path) or "."
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder) or "."
+    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    shown = ", ".join(names[:_SHOWN_NAMES]) + (", ..." if len(names) > _SHOWN_NAMES else "")
+    return f"Check the path and spec.volumeMounts: {folder} holds {shown or 'nothing'}"
+
+
+def _suffix(field: str, path: str) -> str:
+    name = path.lower().removesuffix(".gz")
+    suffix = os.path.splitext(name)[1]
+    if suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise BadConfigError(
+            field, cause=f"{path} has no known format", remedy=f"Name files {known}, or these + .gz"
+        )
+    return suffix
+
+
+def _open(path: str) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+
+
+def _csv_columns(file: IO[bytes], source: Source) -> list[str]:
+    lines = (line.decode("utf-8-sig" if number == 0 else "utf-8") for number, line in enumerate(file))
+    header = next(csv.reader(lines, delimiter=source.separator), None)
+    if not header:
+        raise ValueError("it is empty")
+    return header
+
+
+def _json_columns(file: IO[bytes], source: Source) -> list[str]:
+    for line in file:
+        text = line.decode("utf-8-sig").strip()
+        if text.startswith("["):
+            raise ValueError("it is one JSON array, not JSON lines (one object a line)")
+        if text:
+            row: Any = json.loads(text)
+            if not isinstance(row, dict):
+                raise ValueError("its first line is not a JSON object")
+            return list(row)
+    raise ValueError("it is empty")
+
+
+def _parquet_columns(file: IO[bytes], source: Source) -> list[str]:
+    import pyarrow.parquet
+
+    names: Iterable[str] = pyarrow.parquet.read_schema(file).names
+    return list(names)
+
+
+_READERS = {"csv": _csv_columns, "json": _json_columns, "parquet": _parquet_columns}
+
+
+def _unreadable(source: Source, path: str, *, cause: str) -> BadDataError:
+    kind = {"csv": "CSV", "json": "JSON lines", "parquet": "Parquet"}[source.format]
+    return BadDataError(
+        source.field,
+        cause=f"{path} cannot be read as {kind}: {cause}",
+        remedy="Write the file again in UTF-8 and in the format that its name says",
+    )

@@ -1,0 +1,158 @@
+"""The rows of a split as a table of the needed columns, read and checked.
+
+Imports datasets only when needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .config import Columns, Dataset, HubDataset
+from .errors import BadConfigError, BadDataError, MissingFileError, last_words
+from .files import Source, check_columns
+from .labels import Labels, find_labels
+
+if TYPE_CHECKING:
+    import datasets
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a split. `where` names them in errors.
+
+    `classes` are the names of the label column's classes, in order, where the data says so itself; the
+    table's labels are then these names.
+    """
+
+    table: datasets.Dataset
+    where: str
+    classes: tuple[str, ...] | None = None
+
+
+def read_rows(dataset: Dataset, *, sources: Mapping[str, Source]) -> dict[str, Rows]:
+    """`train`, and `eval` where the job has one. `sources` are the files that `files.find_sources` found.
+
+    Raises MissingFileError, BadDataError or BadConfigError, naming the field.
+    """
+    import datasets
+
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity_error()
+    if dataset.hub:
+        splits = {"train": dataset.hub.train_split, "eval": dataset.hub.eval_split}
+        rows = {
+            name: Rows(
+                table=_read_hub(dataset.hub, split, name=name), where=f"{dataset.hub.name}, split {split},"
+            )
+            for name, split in splits.items()
+            if split
+        }
+    else:
+        rows = {
+            name: Rows(table=_read_files(source, dataset.columns), where=source.field)
+            for name, source in sources.items()
+        }
+    return {name: _checked(split, columns=dataset.columns) for name, split in rows.items()}
+
+
+def find_classes(rows: Mapping[str, Rows], *, column: str) -> Labels:
+    """The classes of the training rows.
+
+    Raises BadDataError where labels are unusable or new in the other rows.
+    """
+    train = rows["train"]
+    labels = (
+        Labels(train.classes) if train.classes else find_labels(train.table.unique(column), where=train.where)
+    )
+    if "eval" in rows:
+        labels.check(rows["eval"].table.unique(column), where=rows["eval"].where)
+    return labels
+
+
+def _read_files(source: Source, columns: Columns) -> datasets.Dataset:
+    """All files of a split, in their order.
+
+    CSV is read as text throughout: guessing would turn the text "null" into nothing, and differ by shard.
+    """
+    import datasets
+
+    wanted = _wanted(columns)
+    options: dict[str, Any] = {}
+    if source.format == "csv":
+        text = datasets.Features({column: datasets.Value("string") for column in wanted})
+        options = {"sep": source.separator, "usecols": wanted, "features": text, "keep_default_na": False}
+    elif source.format == "parquet":
+        options = {"columns": wanted}
+    try:
+        return datasets.load_dataset(
+            source.format, data_files={"train": list(source.paths)}, split="train", **options
+        )
+    except (datasets.exceptions.DatasetGenerationError, OSError, ValueError) as error:
+        raise BadDataError(
+            source.field,
+            cause=f"the files cannot be read: {last_words(error)}",
+            remedy="Write them again in UTF-8, all with the same columns and types",
+        ) from error
+
+
+def _read_hub(hub: HubDataset, split: str, *, name: str) -> datasets.Dataset:
+    import datasets
+
+    try:
+        return datasets.load_dataset(hub.name, hub.config, split=split, revision=hub.revision)
+    except (ConnectionError, FileNotFoundError, datasets.exceptions.DatasetNotFoundError) as error:
+        raise MissingFileError(
+            "spec.training.dataset.hub.name",
+            cause=f"{hub.name!r} is not there, or the Hub cannot be reached ({last_words(error)})",
+            remedy="Check its name, give the pods a way to huggingface.co (HTTPS_PROXY or HF_ENDPOINT "
+            "in spec.env), or mount the data and use spec.training.dataset.files",
+        ) from error
+    except ValueError as error:
+        raise BadConfigError(
+            f"spec.training.dataset.hub.{name}Split",
+            cause=f"{hub.name!r} cannot be read so: {last_words(error)}",
+            remedy="Write a configuration and a split that it has",
+        ) from error
+
+
+def _checked(rows: Rows, *, columns: Columns) -> Rows:
+    table = rows.table
+    if len(table) == 0:
+        raise BadDataError(rows.where, cause="it has no rows", remedy="Give it rows")
+    check_columns(columns, found=table.column_names, where=rows.where)
+    table = table.select_columns(_wanted(columns))
+    for field, column in columns.named().items():
+        if column != columns.label:
+            _check_text(table, field=field, column=column, where=rows.where)
+    classes = getattr(table.features[columns.label], "names", None)
+    if not classes:
+        return Rows(table=table, where=rows.where)
+    # A negative class number is how the Hub marks rows without a label.
+    names = [
+        classes[number] if number is not None and number >= 0 else None for number in table[columns.label]
+    ]
+    table = table.remove_columns(columns.label).add_column(columns.label, names)
+    return Rows(table=table, where=rows.where, classes=tuple(classes))
+
+
+def _check_text(table: datasets.Dataset, *, field: str, column: str, where: str) -> None:
+    kind = str(getattr(table.features[column], "dtype", table.features[column]))
+    missing = table.data.column(column).null_count
+    if kind not in ("string", "large_string") and missing < len(table):
+        raise BadDataError(
+            field,
+            cause=f"{column!r} of {where} holds {kind}, not text",
+            remedy="Name a column of text, or convert it",
+        )
+    if missing:
+        raise BadDataError(
+            field,
+            cause=f"{missing} of {len(table)} rows of {where} have no text in {column!r}",
+            remedy="Fill these rows or remove them",
+        )
+
+
+def _wanted(columns: Columns) -> list[str]:
+    return list(dict.fromkeys(columns.named().values()))

@@ -1,0 +1,79 @@
+"""One rank from its start to its end: check, prepare, meet the others, train, evaluate, save."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ..plan import Plan, plan_from_json
+from .affinity import affinity
+from .config import TrainingConfig, read_training_file
+from .data import Prepared, prepare
+from .environment import Environment
+from .files import find_sources
+from .hub import set_cache_folders
+
+
+def run(environment: Environment) -> None:
+    """Do this rank's part of the job. Raises what errors.py names; anything else is a bug or a lost peer."""
+    config = read_training_file(environment.training_file)
+    set_cache_folders(os.environ, state_dir=environment.state_dir)
+    plan = read_plan(environment.plan_file)
+    mine = _prepare(config, environment=environment, plan=plan) if environment.prepares_data else None
+    # Imported only now: torch takes seconds, and what is wrong with the data should be told before that.
+    from . import distributed
+    from .backend import agree_backend
+
+    store = distributed.open_store(environment)
+    prepared = distributed.share_prepared(store, mine, environment=environment)
+    backend = agree_backend(store, environment=environment)
+    comm_cpus = plan.ranks[environment.local_rank].comm_cpus if plan else ()
+    with distributed.process_group(store, environment=environment, backend=backend.name, comm_cpus=comm_cpus):
+        _train(config, prepared=prepared, environment=environment, backend=backend.label)
+
+
+def read_plan(plan_file: str | None) -> Plan | None:
+    """The launcher's plan of this worker; None where there is none."""
+    if plan_file is None or not os.path.exists(plan_file):
+        return None
+    with open(plan_file, encoding="utf-8") as file:
+        return plan_from_json(json.load(file))
+
+
+def _prepare(config: TrainingConfig, *, environment: Environment, plan: Plan | None) -> Prepared:
+    """This worker's tokens, made on all its CPUs: the other ranks of the worker wait for them."""
+    dataset = config.dataset
+    sources = find_sources(dataset.files, columns=dataset.columns) if dataset.files else {}
+    with affinity(plan.cpus if plan and plan.bound else ()):
+        processes = len(os.sched_getaffinity(0))
+        return prepare(config, sources=sources, state_dir=environment.state_dir, processes=processes)
+
+
+def _train(config: TrainingConfig, *, prepared: Prepared, environment: Environment, backend: str) -> None:
+    """Train, evaluate after each epoch, and leave model and metrics."""
+    from .evaluate import evaluate
+    from .export import save_model, write_metrics
+    from .loop import train_epochs
+    from .setup import build_training, evaluation_tokens
+
+    training = build_training(config, prepared=prepared, environment=environment, backend=backend)
+    evaluation = evaluation_tokens(prepared, tokenizer=training.tokenizer)
+    say = training.progress.say
+    metrics: dict[str, float] = {}
+    for outcome in train_epochs(training):
+        metrics = outcome.metrics()
+        if evaluation:
+            metrics |= evaluate(
+                training.model, evaluation, precision=training.precision, environment=environment
+            )
+        say("  ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
+    if not environment.is_main:
+        return
+    metrics |= {"worldSize": environment.world_size, "trainRows": prepared.train_rows}
+    model_path = save_model(training.model, training.tokenizer, environment=environment)
+    write_metrics(environment.metrics_file, metrics=metrics, model=model_path)
+    say(
+        f"model saved to {model_path}"
+        if model_path
+        else "model not kept: the job has no storage (spec.storage)"
+    )
