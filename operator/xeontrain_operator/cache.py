@@ -37,6 +37,11 @@ def job_key_of(child: Mapping[str, Any]) -> Key | None:
     return Key(child["metadata"]["namespace"], name) if name else None
 
 
+def is_watched(body: Mapping[str, Any]) -> bool:
+    """Whether the watches on children bring this object: it has our label and a job's name."""
+    return _labels(body).get(constants.LABEL_MANAGED_BY) == constants.MANAGED_BY and bool(job_key_of(body))
+
+
 def version_of(body: Mapping[str, Any]) -> int:
     """The resourceVersion as a number: those of one kind are comparable (Kubernetes API concepts)."""
     return _number(body["metadata"].get("resourceVersion") or "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
@@ -51,7 +52,7 @@ async def load(*, in_cluster: bool, kubeconfig: Path | None = None) -> Configura
                 client_configuration=configuration,
                 persist_config=False,
             )
-    except (ConfigException, OSError) as error:
+    except (ConfigException, OSError, yaml.YAMLError, ValueError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"no access to a Kubernetes API server: {error}; run in a pod with a service account, or set"
             " KUBECONFIG to a readable file"

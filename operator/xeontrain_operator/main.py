@@ -1,0 +1,66 @@
+"""The operator's entry: `python -m xeontrain_operator.main`, or `kopf run -m xeontrain_operator.main`.
+
+The first takes namespaces, ports and the log's form from the settings; the second from kopf's command line.
+Importing the module registers the handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from typing import Final
+
+import kopf
+
+from xeontrain_operator.handlers import lifecycle, probes, watches
+from xeontrain_operator.settings import Settings, SettingsError, load_settings
+
+__all__ = ["lifecycle", "main", "probes", "watches"]
+
+ENV_LOG_FORMAT: Final = "XEONTRAIN_OPERATOR_LOG_FORMAT"
+"""`plain` (default) or `json`."""
+
+_TALKATIVE: Final = ("kopf.objects", "kopf.activities", "aiohttp.access")
+
+_log = logging.getLogger("xeontrain_operator")
+
+
+def main() -> int:
+    """Run until SIGTERM or SIGINT. Returns the exit code: 0 after a signal, 1 where it could not go on."""
+    configure_logging(json=os.environ.get(ENV_LOG_FORMAT, "plain") == "json")
+    try:
+        asyncio.run(_operate(load_settings(os.environ)))
+    except SettingsError as error:
+        _log.error("%s", error)
+        return 1
+    except Exception:
+        # The kubelet starts us again; that is how a broken watch is mended.
+        _log.exception("the operator ends")
+        return 1
+    return 0
+
+
+def configure_logging(*, json: bool) -> None:
+    """One line a record to stderr, as JSON objects or as text.
+
+    kopf would write a line for each event that a watch brings and each probe: only its warnings are kept.
+    """
+    kopf.configure(log_format=kopf.LogFormat.JSON if json else kopf.LogFormat.FULL, log_prefix=False)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+async def _operate(settings: Settings) -> None:
+    _log.info("serving %s", ", ".join(settings.watch_namespaces) or "all namespaces")
+    await kopf.operator(
+        standalone=True,
+        clusterwide=not settings.watch_namespaces,
+        namespaces=settings.watch_namespaces,
+        liveness_endpoint=f"http://0.0.0.0:{settings.probe_port}/healthz",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
