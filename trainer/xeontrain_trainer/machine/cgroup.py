@@ -75,9 +75,9 @@ def _quota_v1(quota: Optional[str], period: Optional[str]) -> Optional[float]:
 def _ratio(quota: str, period: str) -> Optional[float]:
     try:
         amount, length = int(quota), int(period)
-    except ValueError:
+        return amount / length if amount > 0 and length > 0 else None
+    except (ValueError, OverflowError):
         return None
-    return amount / length if amount > 0 and length > 0 else None
 
 
 def _folders(tree: Tree, controller: str, *, upwards: bool) -> Iterator[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+# Far above any machine; a larger number is rubbish, and a range up to it would fill the memory.
+LARGEST = 1 << 16
+
 
 def parse_cpus(text: str) -> tuple[int, ...]:
     """Numbers of a list such as `0-3,8`, ascending without repeats; an empty or blank text is the empty list.
@@ -37,7 +40,7 @@ def _parse_part(part: str) -> Iterable[int]:
         used, group = _parse_stride(stride)
     except ValueError:
         raise ValueError(f"{part!r} is not part of a CPU list such as 0-3,8") from None
-    if start < 0 or end < start:
+    if start < 0 or end < start or end > LARGEST:
         raise ValueError(f"{part!r} is not part of a CPU list such as 0-3,8")
     return (number for number in range(start, end + 1) if (number - start) % group < used)
 
