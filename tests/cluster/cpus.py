@@ -1,4 +1,4 @@
-"""Which CPUs the pinned nodes give out: disjoint sets, so that two nodes on one machine are like two machines."""
+"""Which CPUs the pinned nodes give out: disjoint sets, so that two nodes are like two machines."""
 
 from __future__ import annotations
 
