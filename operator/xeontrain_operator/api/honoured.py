@@ -60,33 +60,12 @@ _ROWS: Final = (
         lambda s: s.checkpoint.resume is not None,
         "the run begins at the first step",
     ),
-    _Row("spec.runPolicy.suspend", lambda s: s.run_policy.suspend, "the job runs all the same"),
-    _Row(
-        "spec.runPolicy.activeDeadlineSeconds",
-        lambda s: s.run_policy.active_deadline_seconds is not None,
-        "the job is not ended by time",
-    ),
     _Row(
         "spec.runPolicy.preRunningDeadlineSeconds",
         lambda s: (
             s.run_policy.pre_running_deadline_seconds != type(s.run_policy)().pre_running_deadline_seconds
         ),
         "a job with only some of its pods keeps them",
-    ),
-    _Row(
-        "spec.runPolicy.ttlSecondsAfterFinished",
-        lambda s: s.run_policy.ttl_seconds_after_finished is not None,
-        "a finished job stays until it is deleted",
-    ),
-    _Row(
-        "spec.runPolicy.cleanPodPolicy",
-        lambda s: s.run_policy.clean_pod_policy != "Running",
-        "the set and its pods go when the job ends, the rest stays",
-    ),
-    _Row(
-        "spec.runPolicy.managedBy",
-        lambda s: s.run_policy.managed_by not in (None, "xeontrain.dev/operator"),
-        "this operator runs the job all the same",
     ),
 )
 

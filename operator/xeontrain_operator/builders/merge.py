@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from itertools import product
 from typing import Any
 
@@ -44,7 +45,8 @@ def _is_meaningful(term: Term) -> bool:
 def _and(terms: Iterable[Term]) -> dict[str, Any]:
     terms = list(terms)
     merged = {key: without_duplicates(e for t in terms for e in t.get(key) or ()) for key in _TERM_LISTS}
-    return {key: expressions for key, expressions in merged.items() if expressions}
+    # Copies: an object that stands in several terms would be written as a YAML alias.
+    return {key: deepcopy(expressions) for key, expressions in merged.items() if expressions}
 
 
 def merge_affinity(affinities: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

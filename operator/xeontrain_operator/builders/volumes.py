@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xeontrain_operator.api.v1alpha1 import Storage, XeonTrainJob, memory_bytes
-from xeontrain_operator.builders.labels import child_labels
+from xeontrain_operator.builders.labels import child_labels, owner_reference
 from xeontrain_operator.builders.names import STORAGE_VOLUME
 from xeontrain_operator.constants import STATE_DIR, STORAGE_DIR, TRAINING_DIR
 
@@ -75,7 +75,17 @@ def build_claim_templates(job: XeonTrainJob) -> list[dict[str, Any]]:
         {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "metadata": {"name": STORAGE_VOLUME, "labels": child_labels(job.metadata)},
+            "metadata": _claim_metadata(job, retain=storage.retain),
             "spec": spec,
         }
     ]
+
+
+def _claim_metadata(job: XeonTrainJob, *, retain: str) -> dict[str, Any]:
+    """Owned by the job, not by its set, where it is not to outlive the job: the set goes at the job's end,
+    and the model must stay as long as the job does. The StatefulSet controller copies the reference."""
+    metadata: dict[str, Any] = {"name": STORAGE_VOLUME, "labels": child_labels(job.metadata)}
+    if retain == "Delete":
+        # Not as its controller: that is a claim's StatefulSet, where it has one.
+        metadata["ownerReferences"] = [{**owner_reference(job.metadata), "controller": False}]
+    return metadata

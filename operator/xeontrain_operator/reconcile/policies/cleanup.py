@@ -129,7 +129,7 @@ def _message(situation: Situation) -> str:
 
 def _kept_claims(situation: Situation) -> str:
     storage = situation.spec.storage
-    if storage is None:
+    if storage is None or storage.retain == "Delete":
         return ""
     if storage.claim is not None:
         return f"; the claim {storage.claim} is kept"
