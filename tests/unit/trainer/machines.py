@@ -33,9 +33,7 @@ def build(
             cpus.append(Cpu(number=number, core=first, socket=node // nodes, node=node))
     chosen = None if granted is None else set(granted)
     return Machine(
-        cpus=tuple(
-            sorted((c for c in cpus if chosen is None or c.number in chosen), key=lambda c: c.number)
-        ),
+        cpus=tuple(sorted((c for c in cpus if chosen is None or c.number in chosen), key=lambda c: c.number)),
         online=tuple(sorted(cpu.number for cpu in cpus)),
         quota_cpus=quota_cpus,
         memory_nodes=tuple(range(sockets * nodes)),
@@ -110,9 +108,7 @@ def tree_of(machine: Machine, whole: Machine, *, masks: bool = False) -> dict[st
     return files
 
 
-def cpuinfo(
-    number: int, *, model: str = "Intel(R) Xeon(R) Test", flags: str = "fpu avx avx2 avx512f"
-) -> str:
+def cpuinfo(number: int, *, model: str = "Intel(R) Xeon(R) Test", flags: str = "fpu avx avx2 avx512f") -> str:
     """One block of /proc/cpuinfo."""
     return f"processor\t: {number}\nmodel name\t: {model}\nflags\t\t: {flags}\n"
 

@@ -179,7 +179,11 @@ def test_best_instruction_set(tmp_path: Path, flags: str, expected: str) -> None
 
 def test_only_what_every_granted_cpu_has_counts(tmp_path: Path) -> None:
     """Two kinds of cores are marked as mixed, and the weaker one decides; a CPU outside the set does not."""
-    blocks = [cpuinfo(0, flags="avx2 avx512f"), cpuinfo(1, flags="avx2"), cpuinfo(2, model="Other", flags="fpu")]
+    blocks = [
+        cpuinfo(0, flags="avx2 avx512f"),
+        cpuinfo(1, flags="avx2"),
+        cpuinfo(2, model="Other", flags="fpu"),
+    ]
     write(tmp_path, {"proc/stat": "cpu0 1\ncpu1 1\ncpu2 1\n", "proc/cpuinfo": "\n".join(blocks)})
     machine = read_machine(str(tmp_path), cpus=[0, 1])
     assert (machine.instruction_set, machine.mixed) == ("AVX2", True)

@@ -71,7 +71,6 @@ def test_recorded_machine(recording: Path, expected: tuple[str, int, int, list[i
     assert auto_ranks(machine) == ranks
     assert machine.model
 
-
     # Any number of ranks that fits has a plan inside the granted set.
     for ranks in range(1, largest_ranks(machine) + 1):
         plan = make_plan(machine, PlanRequest(ranks=ranks, workers=2))

@@ -1,0 +1,107 @@
+"""Each rank gets what its libraries read; what the user set wins and is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.trainer.machines import build
+from xeontrain_trainer.plan import PlanRequest, make_plan, plan_from_json
+
+MALLOC = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"}
+
+
+def environment(rank: int = 0, *, machine: dict[str, Any] | None = None, **request: Any) -> dict[str, str]:
+    plan = make_plan(build(**(machine or {"cores": 4})), PlanRequest(**{"workers": 2, **request}))
+    return dict(plan.ranks[rank].environment)
+
+
+def test_two_ranks_on_two_nodes() -> None:
+    """The whole environment of the second rank, name by name."""
+    machine = {"sockets": 2, "cores": 16, "threads": 2}
+    assert environment(1, machine=machine, interface="eth0", tcmalloc="/lib/libtcmalloc.so.4") == {
+        "OMP_NUM_THREADS": "16",
+        "CCL_WORKER_COUNT": "2",
+        "CCL_WORKER_AFFINITY": "46,47,62,63",
+        "CCL_LOCAL_RANK": "1",
+        "CCL_LOCAL_SIZE": "2",
+        "CCL_PROCESS_LAUNCHER": "none",
+        "CCL_ATL_TRANSPORT": "ofi",
+        "FI_PROVIDER": "tcp",
+        "FI_TCP_IFACE": "eth0",
+        "CCL_KVS_IFACE": "eth0",
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "LD_PRELOAD": "/lib/libtcmalloc.so.4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        pytest.param({}, {"CCL_YIELD": "sched_yield", "CCL_WORKER_AFFINITY": "3"}, id="no-core-to-spare"),
+        pytest.param(
+            {"ccl_workers_per_rank": 6}, {"CCL_WORKER_AFFINITY": "0,1,2,3,0,1"}, id="more-workers-than-cores"
+        ),
+        pytest.param({"interface": "lo"}, {"GLOO_SOCKET_IFNAME": "lo", "FI_TCP_IFACE": "lo"}, id="loopback"),
+        pytest.param(
+            {"tcmalloc": "/a/libtcmalloc.so.4", "intel_openmp": "/b/libiomp5.so"},
+            {
+                "LD_PRELOAD": "/b/libiomp5.so:/a/libtcmalloc.so.4",
+                "KMP_AFFINITY": "granularity=fine,compact,1,0",
+                "KMP_BLOCKTIME": "1",
+            },
+            id="both-libraries",
+        ),
+        pytest.param({}, {"MALLOC_TOP_PAD_": "67108864"}, id="glibc-is-told-to-keep-memory"),
+        pytest.param({"environ": {"CCL_WORKER_COUNT": "2"}}, {"CCL_WORKER_AFFINITY": "2,3"}, id="users-count"),
+    ],
+)  # fmt: skip
+def test_values(request_: dict[str, Any], expected: dict[str, str]) -> None:
+    assert environment(**request_).items() >= expected.items()
+
+
+@pytest.mark.parametrize(
+    ("request_", "absent"),
+    [
+        pytest.param({}, {"KMP_AFFINITY", "KMP_BLOCKTIME", "LD_PRELOAD"}, id="nothing-preloaded"),
+        pytest.param({"tcmalloc": "/libtcmalloc.so.4"}, {"KMP_AFFINITY", *MALLOC}, id="tcmalloc-alone"),
+        pytest.param({"environ": {"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}}, MALLOC, id="users-allocator"),
+        pytest.param(
+            {"intel_openmp": "/libiomp5.so", "pinning": "Disabled"}, {"KMP_AFFINITY"}, id="not-pinned"
+        ),
+        pytest.param({}, {"FI_TCP_IFACE", "CCL_KVS_IFACE", "GLOO_SOCKET_IFNAME"}, id="interface-unknown"),
+        pytest.param({"machine": {"cores": 16}}, {"CCL_YIELD"}, id="a-core-for-communication"),
+    ],
+)
+def test_what_is_not_set(request_: dict[str, Any], absent: set[str]) -> None:
+    assert not set(environment(**request_)) & absent
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "LD_PRELOAD", "FI_PROVIDER", "MALLOC_TOP_PAD_"])
+def test_the_users_value_wins_and_is_named(name: str) -> None:
+    plan = make_plan(build(), PlanRequest(environ={name: "mine"}, tcmalloc="/x.so"))
+    assert plan.ranks[0].environment[name] == "mine"
+    assert any(f"{name}=mine is set" in warning for warning in plan.warnings)
+
+
+def test_the_same_value_is_no_conflict() -> None:
+    """The operator sets some of these itself: that is no warning."""
+    own = {"CCL_PROCESS_LAUNCHER": "none", "CCL_ATL_TRANSPORT": "ofi", "FI_PROVIDER": "tcp"}
+    assert make_plan(build(), PlanRequest(environ=own)).warnings == ()
+
+
+def test_a_fixed_local_rank_cannot_win() -> None:
+    """One value in the pod's environment would give every rank the same place."""
+    plan = make_plan(build(), PlanRequest(ranks=2, environ={"CCL_LOCAL_RANK": "0"}))
+    assert [rank.environment["CCL_LOCAL_RANK"] for rank in plan.ranks] == ["0", "1"]
+
+
+def test_an_affinity_outside_the_set_is_named() -> None:
+    plan = make_plan(build(), PlanRequest(environ={"CCL_WORKER_AFFINITY": "0,99"}))
+    assert any("(99)" in warning and "oneCCL will not start" in warning for warning in plan.warnings)
+
+
+@pytest.mark.parametrize("document", [{}, {"ranks": [{}]}, {"ranks": 3}], ids=str)
+def test_what_is_not_a_plan(document: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="this is not a plan"):
+        plan_from_json(document)

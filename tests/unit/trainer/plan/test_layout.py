@@ -1,0 +1,151 @@
+"""Known machines get the layout that an expert would give them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from tests.unit.trainer.machines import build
+from xeontrain_trainer.machine import format_cpus
+from xeontrain_trainer.plan import Plan, PlanRequest, agree_ranks, auto_ranks, largest_ranks, make_plan
+
+
+def layout(plan: Plan) -> list[tuple[str, str]]:
+    return [(format_cpus(rank.compute_cpus), format_cpus(rank.comm_cpus)) for rank in plan.ranks]
+
+
+@pytest.mark.parametrize(
+    ("machine", "request_", "expected"),
+    [
+        pytest.param({"cores": 1}, {}, [("0", "")], id="one-cpu"),
+        pytest.param({"cores": 4}, {}, [("0-3", "")], id="small-pod-keeps-all-cores"),
+        pytest.param({"cores": 16}, {}, [("0-13", "14-15")], id="large-slice-gives-whole-cores"),
+        pytest.param({"cores": 16, "threads": 2}, {}, [("0-15", "30-31")], id="sibling-threads-first"),
+        pytest.param(
+            {"cores": 4, "threads": 2, "adjacent": True}, {}, [("0,2,4,6", "7")], id="adjacent-siblings"
+        ),
+        pytest.param(
+            {"cores": 4, "threads": 2, "granted": [0, 1, 4, 5]}, {}, [("0-1", "5")], id="pairs-of-threads-granted"
+        ),
+        pytest.param(
+            {"cores": 4, "threads": 2, "granted": [4, 1, 6]}, {}, [("1,4,6", "")], id="second-threads-alone"
+        ),
+        pytest.param(
+            {"sockets": 2, "cores": 8},
+            {},
+            [("0-6", "7"), ("8-14", "15")],
+            id="a-rank-a-node",
+        ),
+        pytest.param({"sockets": 2, "cores": 8}, {"ranks": 1}, [("0-13", "14-15")], id="one-rank-over-both"),
+        pytest.param(
+            {"sockets": 2, "cores": 8},
+            {"ranks": 4},
+            [("0-3", ""), ("4-7", ""), ("8-11", ""), ("12-15", "")],
+            id="two-ranks-a-node",
+        ),
+        pytest.param(
+            {"sockets": 2, "cores": 8, "granted": [*range(8), 8]},
+            {},
+            [("0-6", "7")],
+            id="a-stray-core-is-no-node",
+        ),
+        pytest.param(
+            {"sockets": 2, "cores": 8, "granted": [*range(8), *range(8, 12)]},
+            {},
+            [("0-3", ""), ("8-11", "")],
+            id="half-a-node-is-one",
+        ),
+        pytest.param(
+            {"sockets": 2, "cores": 4, "granted": [0, 1, 2, 3, 4]},
+            {"ranks": 2},
+            [("0-1", ""), ("2-3", "")],
+            id="equal-slices-in-the-large-node",
+        ),
+        pytest.param(
+            {"cores": 16},
+            {"ccl_workers_per_rank": 4},
+            [("0-11", "12-15")],
+            id="communication-threads-as-asked",
+        ),
+        pytest.param({"cores": 16}, {"workers": 1}, [("0-15", "")], id="nobody-to-talk-to"),
+    ],
+)  # fmt: skip
+def test_layout(machine: dict[str, Any], request_: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    plan = make_plan(build(**machine), PlanRequest(**{"workers": 2, **request_}))
+    assert plan.bound
+    assert layout(plan) == expected
+
+
+@pytest.mark.parametrize(
+    ("machine", "limit_millis", "pinning", "ranks", "threads"),
+    [
+        pytest.param({"cores": 16}, 4000, "Preferred", None, 4, id="shared-pool"),
+        pytest.param({"cores": 16, "quota_cpus": 4.0}, None, "Preferred", None, 4, id="quota-alone"),
+        pytest.param({"cores": 16, "quota_cpus": 0.5}, 500, "Disabled", None, 1, id="less-than-one-cpu"),
+        pytest.param({"cores": 16}, 7500, "Disabled", None, 7, id="fraction"),
+        pytest.param({"cores": 16}, 8000, "Preferred", 4, 2, id="ranks-share-the-limit"),
+        pytest.param({"sockets": 2, "cores": 8}, 16000, "Disabled", None, 16, id="disabled"),
+    ],
+)
+def test_nothing_is_pinned_in_a_shared_pool(
+    machine: dict[str, Any], limit_millis: int | None, pinning: str, ranks: int | None, threads: int
+) -> None:
+    """Neighbours that all chose the same CPUs would be worse off: only the number of threads is set."""
+    built = build(**machine)
+    plan = make_plan(
+        built, PlanRequest(ranks=ranks, workers=2, cpu_limit_millis=limit_millis, pinning=pinning)
+    )
+    assert not plan.bound
+    assert plan.cores_per_rank == threads
+    assert all(rank.compute_cpus == built.numbers and rank.nodes == () for rank in plan.ranks)
+
+
+@pytest.mark.parametrize(
+    ("machine", "limit_millis", "auto", "largest"),
+    [
+        pytest.param({"sockets": 2, "cores": 8}, None, 2, 16, id="two-nodes"),
+        pytest.param({"sockets": 2, "cores": 8, "threads": 2}, None, 2, 16, id="threads-are-not-cores"),
+        pytest.param({"sockets": 2, "cores": 8}, 16000, 2, 16, id="limit-as-large"),
+        pytest.param({"sockets": 2, "cores": 8}, 4000, 1, 4, id="shared-pool"),
+        pytest.param({"sockets": 2, "cores": 8, "quota_cpus": 2.5}, None, 1, 2, id="quota"),
+        pytest.param({"sockets": 2, "cores": 4, "granted": [0, 1, 2, 4]}, None, 1, 4, id="under-half"),
+    ],
+)
+def test_ranks_that_a_worker_reports(
+    machine: dict[str, Any], limit_millis: int | None, auto: int, largest: int
+) -> None:
+    built = build(**machine)
+    assert auto_ranks(built, cpu_limit_millis=limit_millis) == auto
+    assert largest_ranks(built, cpu_limit_millis=limit_millis) == largest
+
+
+@pytest.mark.parametrize(
+    ("reported", "workers", "batch", "expected"),
+    [
+        pytest.param([4, 4], 2, 32, 4, id="all-alike"),
+        pytest.param([4, 2], 2, 32, 2, id="the-smallest-worker"),
+        pytest.param([4, 4, 4], 3, 32, 1, id="nothing-divides"),
+        pytest.param([4], 1, 6, 3, id="largest-divisor"),
+        pytest.param([3, 3], 2, None, 3, id="command-counts-nodes-only"),
+        pytest.param([], 1, 8, 1, id="no-report"),
+    ],
+)
+def test_agreement(reported: list[int], workers: int, batch: int | None, expected: int) -> None:
+    assert agree_ranks(reported, workers=workers, global_batch_size=batch) == expected
+
+
+def test_leftovers_and_crossings_are_named() -> None:
+    plan = make_plan(build(sockets=3, cores=3), PlanRequest(ranks=2, workers=2))
+    assert plan.idle_cpus == (8,)
+    text = " ".join(plan.warnings)
+    assert "1 of 9 (CPUs 8)" in text
+    assert "several nodes" in text
+    assert "share the compute CPUs" in text
+
+
+def test_memory_is_bound_only_where_all_of_a_rank_s_nodes_allow_it() -> None:
+    """Binding to some of its nodes would send the rest of the rank's memory the long way."""
+    machine = dataclasses.replace(build(sockets=2, cores=4), memory_nodes=(1,))
+    assert [rank.nodes for rank in make_plan(machine, PlanRequest()).ranks] == [(), (1,)]
+    assert [rank.nodes for rank in make_plan(machine, PlanRequest(ranks=1)).ranks] == [()]
