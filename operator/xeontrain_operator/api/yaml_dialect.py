@@ -7,6 +7,7 @@ that `8.0` is the integer 8. PyYAML's own YAML 1.1 differs in all but the first 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Hashable, Iterator
@@ -17,6 +18,7 @@ import yaml
 
 _TRUE: Final = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE: Final = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGER: Final = re.compile(
@@ -46,26 +48,33 @@ class Document:
 
 def read_documents(text: str) -> list[Document]:
     """Return the documents of a file that are not empty. Raises DocumentError."""
-    loader = _Loader(text)
     try:
-        return [Document(value=value, line=line) for value, line in _documents(loader) if value is not None]
+        return [document for document in _documents(_Loader(text)) if document.value is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise DocumentError(_sentence(error), line=mark.line + 1 if mark else 1) from None
-    except yaml.YAMLError as error:
-        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
-        raise DocumentError(str(error).splitlines()[0], line=line) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DocumentError(f"the character #x{error.character:04x} is not allowed", line=line) from None
     except RecursionError:
-        raise DocumentError("the document is nested too deeply or refers to itself", line=1) from None
-    finally:
-        loader.dispose()
+        raise DocumentError("the document is nested too deeply", line=1) from None
 
 
-def _documents(loader: _Loader) -> Iterator[tuple[Any, int]]:
+def _documents(loader: _Loader) -> Iterator[Document]:
     while loader.check_node():
         node = loader.get_node()
         assert node is not None  # check_node has said so
-        yield loader.construct_document(node), node.start_mark.line + 1
+        document = Document(value=loader.construct_document(node), line=node.start_mark.line + 1)
+        _check_json(document)
+        yield document
+
+
+def _check_json(document: Document) -> None:
+    """Refuse what has no form in JSON: a document that holds itself, and values of explicit tags."""
+    try:
+        json.dumps(document.value)
+    except (ValueError, TypeError) as error:
+        raise DocumentError(f"cannot be written as JSON: {error}", line=document.line) from None
 
 
 def _sentence(error: yaml.MarkedYAMLError) -> str:
@@ -79,16 +88,30 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 -- the base class's own attribute
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        own = [key_node for key_node, _ in node.value if key_node.tag != _MERGE]
+        self._refuse_twins(own)
+        # What is merged in comes first, so that the mapping's own keys win.
         self.flatten_mapping(node)
-        result: dict[Hashable, Any] = {}
-        for key_node, value_node in node.value:
-            key = _key_text(self.construct_object(key_node, deep=True))
-            if key in result:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key} is there twice in one mapping", key_node.start_mark
-                )
-            result[key] = self.construct_object(value_node, deep=deep)
-        return result
+        return {
+            self._key(key_node): self.construct_object(value_node, deep=deep)
+            for key_node, value_node in node.value
+        }
+
+    def _refuse_twins(self, key_nodes: list[yaml.Node]) -> None:
+        seen: set[str] = set()
+        for node in key_nodes:
+            key = self._key(node)
+            if key in seen:
+                raise _error(f"the key {key} is there twice in one mapping", node)
+            seen.add(key)
+
+    def _key(self, node: yaml.Node) -> str:
+        key = self.construct_object(node, deep=True)
+        if isinstance(key, bool):
+            return "true" if key else "false"
+        if isinstance(key, list | dict):
+            raise _error("a key is a list or a mapping; keys are strings", node)
+        return "null" if key is None else str(key)
 
 
 def _construct_scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
@@ -99,7 +122,7 @@ def _construct_scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
     try:
         return read_scalar(text)
     except ValueError as error:
-        raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
+        raise _error(str(error), node) from None
 
 
 def read_scalar(text: str) -> Any:
@@ -132,13 +155,9 @@ def as_json_number(value: float) -> int | float:
     return int(value) if value.is_integer() and abs(value) < _LARGEST_PLAIN_FLOAT else value
 
 
-def _key_text(key: Any) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if isinstance(key, list | dict):
-        raise yaml.YAMLError("a key is a list or a mapping; keys are strings")
-    return "null" if key is None else str(key)
+def _error(message: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, message, node.start_mark)
 
 
-_Loader.yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile(r"^(?:<<)$"))]}
+_Loader.yaml_implicit_resolvers = {"<": [(_MERGE, re.compile(r"^(?:<<)$"))]}
 _Loader.add_constructor("tag:yaml.org,2002:str", _construct_scalar)

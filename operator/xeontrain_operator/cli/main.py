@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from xeontrain_operator.api.crd import crd_yaml
 from xeontrain_operator.cli.console import complain
 from xeontrain_operator.cli.files import InputError
 from xeontrain_operator.cli.render import render_file
+from xeontrain_operator.cli.run.command import run_file
 from xeontrain_operator.cli.validate import validate_files
 from xeontrain_operator.settings import SettingsError, load_settings
 
@@ -45,6 +48,24 @@ def render(file: Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP)])
     except (InputError, SettingsError) as error:
         complain(str(error))
         raise typer.Exit(1) from None
+
+
+@app.command()
+def run(
+    file: Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP)],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the model, the logs and all volumes; ./xeontrain-<job> where unset."),
+    ] = None,
+    job: Annotated[str | None, typer.Option(help="Name of the job, where the file has several.")] = None,
+) -> None:
+    """Run a job on this machine, without a cluster. Exit code 1 if it does not succeed."""
+    try:
+        succeeded = run_file(file, output=output, job_name=job, console=Console())
+    except InputError as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+    raise typer.Exit(0 if succeeded else 1)
 
 
 @app.command()

@@ -1,0 +1,171 @@
+"""`xeontrain run`: from a file to a trained model."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from xeontrain_operator.api.v1alpha1 import XeonTrainJob, XeonTrainJobSpec, cpu_millis
+from xeontrain_operator.cli.files import InputError, Manifest, read_manifest, single_job
+from xeontrain_operator.cli.render import checked_job
+from xeontrain_operator.cli.run.cpus import Shares, as_list, share_out, usable_cpus
+from xeontrain_operator.cli.run.display import Display, duration
+from xeontrain_operator.cli.run.launchers import Launchers, free_ports, running
+from xeontrain_operator.cli.run.objects import Objects
+from xeontrain_operator.cli.run.status import Verdict, ask, read_verdict
+from xeontrain_operator.cli.run.volumes import Folders
+from xeontrain_operator.cli.run.worker import Worker, prepare_worker
+
+_POLL_SECONDS: Final = 0.5
+_TAIL_LINES: Final = 20
+
+
+def run_file(path: str, *, output: Path | None, job_name: str | None, console: Console) -> bool:
+    """Run a file's job here and say how it ended; True where it succeeded. Raises InputError."""
+    manifest = read_manifest(path)
+    document = single_job(manifest, name=job_name)
+    job = checked_job(document, source=manifest.source, uid=str(uuid.uuid4()))
+    if importlib.util.find_spec("xeontrain_trainer") is None:
+        raise InputError("the trainer is not installed: pip install 'xeontrain[trainer]'")
+    folders = _folders(job, output=output)
+    shares = share_out(
+        usable_cpus(), workers=job.spec.workers, asked_millis=cpu_millis(job.spec.resources.cpu)
+    )
+    workers = _prepare(job, manifest=manifest, shares=shares, folders=folders)
+    display = Display(console)
+    for line in opening_lines(job, shares=shares):
+        display.say(line)
+    return _run(job, workers=workers, folders=folders, display=display)
+
+
+def _folders(job: XeonTrainJob, *, output: Path | None) -> Folders:
+    folder = (output or Path(f"xeontrain-{job.metadata.name}")).absolute()
+    try:
+        run = folder / "runs" / job.metadata.uid[:8]
+        run.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be written: {error.strerror}; choose another with --output"
+        ) from None
+    return Folders(output=folder, run=run)
+
+
+def _prepare(job: XeonTrainJob, *, manifest: Manifest, shares: Shares, folders: Folders) -> list[Worker]:
+    objects = Objects(manifest.others, source=manifest.source)
+    ports = free_ports(job.spec.workers)
+    return [
+        prepare_worker(
+            job,
+            number=number,
+            cpus=shares.cpus[number],
+            ports=ports,
+            folders=folders,
+            objects=objects,
+            source=manifest.source,
+        )
+        for number in range(job.spec.workers)
+    ]
+
+
+def opening_lines(job: XeonTrainJob, *, shares: Shares) -> list[str]:
+    """Return what a person should know before the run: its shape, and what counts only in a cluster."""
+    spec = job.spec
+    cpus = "; ".join(f"worker {number}: {as_list(share)}" for number, share in enumerate(shares.cpus[:8]))
+    lines = [f"{job.metadata.name}: {_counted(spec.workers, 'worker')} on CPUs of this machine ({cpus})"]
+    if shares.is_short:
+        lines.append(f"Each worker asked for {shares.asked:g} CPUs and gets {len(shares.cpus[0])}")
+    lines.append(f"Not judged here: {', '.join(_not_judged(spec))}")
+    if spec.command is not None and spec.volume_mounts:
+        paths = ", ".join(mount.mount_path for mount in spec.volume_mounts)
+        lines.append(f"A command runs outside of a container here: {paths} will not be there under that name")
+    return lines
+
+
+def _not_judged(spec: XeonTrainJobSpec) -> list[str]:
+    asked = {
+        "pinning": True,
+        "memory": True,
+        "image": spec.image is not None,
+        "node pool": spec.node_pool is not None,
+        "placement": spec.placement != type(spec.placement)(),
+    }
+    return [name for name, is_asked in asked.items() if is_asked]
+
+
+def _run(job: XeonTrainJob, *, workers: list[Worker], folders: Folders, display: Display) -> bool:
+    started = time.monotonic()
+    try:
+        with running(workers) as launchers, display:
+            _watch(workers[0], launchers=launchers, display=display)
+            ended = launchers.ended()
+    except KeyboardInterrupt:
+        display.say("Interrupted: all processes have ended")
+        return False
+    except OSError as error:
+        raise InputError(f"the launcher cannot be started: {error}") from None
+    verdict = read_verdict(workers[0].termination_log)
+    took = duration(time.monotonic() - started)
+    if verdict is None:
+        number = ended[0] if ended else 0
+        display.say(f"Failed after {took}: the launcher of worker {number} ended without a verdict")
+        _show_tail(workers[number], display=display)
+        return False
+    return _show_verdict(verdict, took=took, workers=workers, folders=folders, display=display)
+
+
+def _watch(coordinator: Worker, *, launchers: Launchers, display: Display) -> None:
+    """Show progress until a launcher ends; only worker 0's does so on purpose, with the verdict."""
+    while not launchers.ended():
+        status = ask(coordinator.port)
+        if status is not None:
+            display.show(status)
+        time.sleep(_POLL_SECONDS)
+
+
+def _show_verdict(
+    verdict: Verdict, *, took: str, workers: list[Worker], folders: Folders, display: Display
+) -> bool:
+    if not verdict.succeeded:
+        display.say(f"Failed after {took} ({verdict.reason}): {verdict.message}")
+        _show_tail(workers[0], display=display)
+        return False
+    display.say(f"Succeeded in {took}")
+    for name, value in sorted(verdict.metrics.items()):
+        display.say(f"  {name}: {value:.4g}")
+    if verdict.model is not None:
+        display.say(f"Model: {_shown(_linked(Path(verdict.model), folders=folders))}")
+    return True
+
+
+def _linked(model: Path, *, folders: Folders) -> Path:
+    """Let `<output>/model` lead to the newest model, where nothing else has that name."""
+    link = folders.output / "model"
+    try:
+        if link.is_symlink():
+            link.unlink()
+        link.symlink_to(os.path.relpath(model, folders.output), target_is_directory=True)
+    except OSError:
+        return model
+    return link
+
+
+def _shown(path: Path) -> str:
+    here = os.path.relpath(path)
+    return str(path) if here.startswith("..") else here
+
+
+def _show_tail(worker: Worker, *, display: Display) -> None:
+    lines = worker.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    for line in lines[-_TAIL_LINES:]:
+        display.say(f"  {line}")
+    display.say(f"The whole log: {_shown(worker.log)}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,94 @@
+"""The launchers as child processes: started, watched, and ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from xeontrain_operator.cli.run.worker import LOOPBACK, Worker
+
+STOP_SECONDS: Final = 20.0
+"""How long launchers have to end their ranks before they are killed."""
+
+_PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def free_ports(number: int) -> list[int]:
+    """Return as many different ports of the loopback interface that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind((LOOPBACK, 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+class Launchers:
+    """The running launchers, in the order of their workers."""
+
+    def __init__(self) -> None:
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, workers: Iterable[Worker]) -> None:
+        """Start each worker's launcher in a session of its own, on its CPUs."""
+        for worker in workers:
+            with worker.log.open("wb") as log:
+                self.processes.append(_start(worker, log.fileno()))
+
+    def ended(self) -> list[int]:
+        """Return the workers whose launcher has ended."""
+        return [number for number, process in enumerate(self.processes) if process.poll() is not None]
+
+    def stop(self) -> None:
+        """End all launchers: asked first, killed after STOP_SECONDS. Ranks die with their launcher."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+@contextlib.contextmanager
+def running(workers: Iterable[Worker]) -> Iterator[Launchers]:
+    """Start the launchers; none is left when the block ends, for whatever reason."""
+    launchers = Launchers()
+    try:
+        launchers.start(workers)
+        yield launchers
+    finally:
+        launchers.stop()
+
+
+def _start(worker: Worker, log: int) -> subprocess.Popen[bytes]:
+    runner = os.getpid()
+
+    def prepare() -> None:
+        # Between fork and exec: only system calls.
+        os.sched_setaffinity(0, worker.cpus)
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != runner:
+            os._exit(1)
+
+    return subprocess.Popen(
+        worker.argv,
+        env=dict(worker.environ),
+        cwd=worker.working_dir,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        preexec_fn=prepare,
+    )
