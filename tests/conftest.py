@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import pytest
 
 from tests.cluster import binaries, requirements, settings
+from tests.cluster.cluster import ALIASES, Cluster, prepare
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.errors import ClusterError, RequirementMissing
 
 CONTROL_PLANE_FIXTURE = "control_plane"
+CLUSTER_FIXTURE = "cluster"
+# The image with torch takes minutes to build: it is there where a test asks for it.
+TRAINER_IMAGE_FIXTURE = "trainer_image"
 
 # Why a tier cannot run, by fixture; filled in before the first test.
 _not_ready = pytest.StashKey[dict[str, Exception]]()
+_images = pytest.StashKey[Sequence[str]]()
 
 
 @pytest.hookimpl(trylast=True)
@@ -32,9 +37,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if CONTROL_PLANE_FIXTURE in wanted:
         _prepare(session.config, CONTROL_PLANE_FIXTURE, _prepare_control_plane)
+    images = ("thin", "operator", *(["trainer"] if TRAINER_IMAGE_FIXTURE in wanted else []))
+    session.config.stash[_images] = images
+    if CLUSTER_FIXTURE in wanted:
+        _prepare(session.config, CLUSTER_FIXTURE, lambda: prepare(images))
 
 
-def _prepare(config: pytest.Config, fixture: str, step: Callable[[], None]) -> None:
+def _prepare(config: pytest.Config, fixture: str, step: Callable[[], object]) -> None:
     capture = config.pluginmanager.getplugin("capturemanager")
     visible = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
     with visible:
@@ -76,13 +85,47 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Two pinned nodes and an unpinned one, with DNS, Services, volumes and images; one for the whole run."""
+    _skip_unless_ready(request.config, CLUSTER_FIXTURE)
+    with Cluster.running(images=request.config.stash[_images]) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def trainer_image(cluster: Cluster) -> str:
+    """The name of the image with torch and the example's model; the chart's default for jobs."""
+    return ALIASES["trainer"]
+
+
+@pytest.fixture(scope="session")
+def thin_image(cluster: Cluster) -> str:
+    """The name of the image with the launcher alone, for `command` jobs."""
+    return ALIASES["thin"]
+
+
+@pytest.fixture
+def cluster_namespace(cluster: Cluster) -> Iterator[str]:
+    """The name of a fresh namespace of the cluster; deleted, without waiting, after the test."""
+    name = f"t-{secrets.token_hex(4)}"
+    cluster.kubectl("create", "namespace", name)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Says under a failed test where the components' logs are, and what the one that died said."""
     report = yield
-    running = getattr(item, "funcargs", {}).get(CONTROL_PLANE_FIXTURE)
-    if report.failed and isinstance(running, ControlPlane):
-        report.sections.append(("cluster", _state_of(running)))
+    used = getattr(item, "funcargs", {})
+    control_planes = [
+        used.get(CONTROL_PLANE_FIXTURE),
+        getattr(used.get(CLUSTER_FIXTURE), "control_plane", None),
+    ]
+    if report.failed:
+        for running in filter(None, control_planes):
+            report.sections.append(("cluster", _state_of(running)))
     return report
 
 

@@ -104,6 +104,10 @@ class Ctr:
         if names:
             self._run("images", "remove", "--sync", *names)
 
+    def tag(self, name: str, *, alias: str) -> None:
+        """Gives an image a second name."""
+        self._run("images", "tag", "--force", name, alias)
+
     @contextmanager
     def importing(self, log: IO[str]) -> Iterator[InsideProcess]:
         """Starts an import that reads an archive on its stdin and unpacks it."""

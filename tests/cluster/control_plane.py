@@ -142,6 +142,8 @@ class ControlPlane:
             f"--service-account-key-file={state}/sa.key",
             f"--service-account-signing-key-file={state}/sa.key",
             *(f"--service-cluster-ip-range={SERVICE_CIDR}", "--allow-privileged=true"),
+            # A namespace may say where its pods go; nothing changes for those that do not.
+            "--enable-admission-plugins=PodNodeSelector,PodTolerationRestriction",
         ]
 
     def _controllers_argv(self, state: Path, node_grace_seconds: int) -> list[str]:

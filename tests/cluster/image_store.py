@@ -13,7 +13,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 import time
 from collections.abc import Iterable, Iterator

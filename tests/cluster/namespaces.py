@@ -110,9 +110,7 @@ class Namespaces:
 
         The program is killed when nsenter ends, so that nothing outlives a killed harness half-way.
         """
-        user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-        enter = ["nsenter", "--target", str(self.pid), "--net", "--mount", "--pid", *user]
-        return [*enter, "--", "setpriv", "--pdeathsig", "KILL", *argv]
+        return enter_argv(self.pid, ["setpriv", "--pdeathsig", "KILL", *argv])
 
     def popen(
         self,
@@ -130,7 +128,7 @@ class Namespaces:
         stops the harness and not, in no order, the components.
         """
         return InsideProcess(
-            self.argv([*_in_folder(Path.cwd()), *argv]),
+            self.argv(argv),
             env={**os.environ, **(env or {})},
             stdin=stdin,
             stdout=stdout,
@@ -150,7 +148,7 @@ class Namespaces:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program inside to its end and returns its output; a failure raises ClusterError."""
         done = subprocess.run(
-            self.argv([*_in_folder(Path.cwd()), *argv]),
+            self.argv(argv),
             env={**os.environ, **(env or {})},
             input=input,
             capture_output=True,
@@ -175,6 +173,11 @@ class Namespaces:
                 stream.close()
 
 
-def _in_folder(folder: Path) -> list[str]:
-    # nsenter into a mount namespace starts in its root folder.
-    return ["env", f"--chdir={folder}"]
+def enter_argv(pid: int, argv: Sequence[str]) -> list[str]:
+    """Returns the command line that runs `argv` in the namespaces of a process 1, in the working folder.
+
+    nsenter into a mount namespace starts in its root folder, hence `env --chdir`.
+    """
+    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    enter = ["nsenter", "--target", str(pid), "--net", "--mount", "--pid", *user]
+    return [*enter, "--", "env", f"--chdir={Path.cwd()}", *argv]
