@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,13 +57,17 @@ class Helm:
         namespace: str = NAMESPACE,
         hooks: bool = True,
     ) -> list[Object]:
-        """The objects of a release, as they would be applied."""
-        text = self.run(
-            *("template", release, str(CHART), "--namespace", namespace),
-            *(() if hooks else ("--no-hooks",)),
-            values=values or {},
+        """The objects of a release, as they would be applied. Kept for equal arguments: do not change them."""
+        arguments = ("template", release, str(CHART), "--namespace", namespace)
+        return _rendered(
+            self, (*arguments, *(() if hooks else ("--no-hooks",))), values_text=yaml.safe_dump(values or {})
         )
-        return [item for item in yaml.safe_load_all(text) if item]
+
+
+@functools.cache
+def _rendered(helm: Helm, arguments: tuple[str, ...], *, values_text: str) -> list[Object]:
+    text = helm.run(*arguments, values=yaml.safe_load(values_text))
+    return [item for item in yaml.load_all(text, Loader=yaml.CSafeLoader) if item]
 
 
 def one(objects: list[Object], kind: str, *, suffix: str = "") -> Object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,8 +34,14 @@ def test_lint_is_clean(helm: Helm, values: dict[str, Any]) -> None:
 def test_objects_fit_the_schemas_of_kubernetes(helm: Helm, values: dict[str, Any]) -> None:
     """Each object is valid, without unknown fields, for the oldest and the newest Kubernetes."""
     for item in helm.template(values):
-        for version in KUBERNETES_VERSIONS:
-            kubernetes_validate.validate(item, version, strict=True)
+        _validate(json.dumps(item))
+
+
+@functools.cache
+def _validate(item: str) -> None:
+    """Most objects are the same in most cases, and the schemas are slow to load: each object once."""
+    for version in KUBERNETES_VERSIONS:
+        kubernetes_validate.validate(json.loads(item), version, strict=True)
 
 
 @pytest.mark.parametrize(
