@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.trainer.machines import build, cpuinfo, machines, mask, tree_of, write
 from xeontrain_trainer.machine import Machine, MachineError, read_machine
+
+from tests.unit.trainer.machines import build, cpuinfo, machines, mask, tree_of, write
 
 WHOLE = build(sockets=2, cores=4, threads=2)
 
@@ -221,10 +223,8 @@ def test_rubbish_in_any_file_is_survived(tmp_path: Path, rubbish: str) -> None:
     write(tmp_path, tree)
     for path, text in tree.items():
         (tmp_path / path).write_text(rubbish)
-        try:
-            assert set(read_machine(str(tmp_path)).numbers) <= {0, 1, 2, 3, 5}
-        except MachineError:
-            pass
+        with contextlib.suppress(MachineError):
+            assert set(read_machine(str(tmp_path)).numbers) <= {0, 1, 2, 3}
         (tmp_path / path).write_text(text)
 
 

@@ -61,7 +61,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
     indirect=["recording"],
 )
 def test_recorded_machine(recording: Path, expected: tuple[str, int, int, list[int], int]) -> None:
-    """Granted set, cores, nodes and the ranks that Auto takes are as a person reads them from the recording."""
+    """Granted set, cores, nodes and the ranks that Auto takes are as a person reads them there."""
     machine = read_machine(str(recording))
     cpus, online, cores, nodes, ranks = expected
     assert format_cpus(machine.numbers) == cpus

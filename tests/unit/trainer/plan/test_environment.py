@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.trainer.machines import build
 from xeontrain_trainer.plan import PlanRequest, make_plan, plan_from_json
+
+from tests.unit.trainer.machines import build
 
 MALLOC = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"}
 
@@ -53,7 +54,7 @@ def test_two_ranks_on_two_nodes() -> None:
             id="both-libraries",
         ),
         pytest.param({}, {"MALLOC_TOP_PAD_": "67108864"}, id="glibc-is-told-to-keep-memory"),
-        pytest.param({"environ": {"CCL_WORKER_COUNT": "2"}}, {"CCL_WORKER_AFFINITY": "2,3"}, id="users-count"),
+        pytest.param({"environ": {"CCL_WORKER_COUNT": "2"}}, {"CCL_WORKER_AFFINITY": "2,3"}, id="own-count"),
     ],
 )  # fmt: skip
 def test_values(request_: dict[str, Any], expected: dict[str, str]) -> None:

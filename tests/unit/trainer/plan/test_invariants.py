@@ -8,7 +8,6 @@ import math
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.unit.trainer.machines import machines
 from xeontrain_trainer.machine import Machine
 from xeontrain_trainer.plan import (
     Plan,
@@ -19,6 +18,8 @@ from xeontrain_trainer.plan import (
     make_plan,
     plan_from_json,
 )
+
+from tests.unit.trainer.machines import machines
 
 
 @st.composite
@@ -41,7 +42,7 @@ cases = machines().flatmap(lambda machine: st.tuples(st.just(machine), requests(
 @given(cases)
 @settings(max_examples=100, deadline=None)
 def test_any_plan(case: tuple[Machine, PlanRequest]) -> None:
-    """Nothing outside the granted set, nothing used twice, slices equal, one compute CPU a core, time respected."""
+    """Nothing outside the granted set, slices equal, no more threads than cores, quota and limit allow."""
     machine, request = case
     plan = make_plan(machine, request)
     granted = set(machine.numbers)
@@ -79,7 +80,7 @@ def check_ccl(plan: Plan, granted: set[int]) -> None:
 @given(cases)
 @settings(max_examples=100, deadline=None)
 def test_bound_plans(case: tuple[Machine, PlanRequest]) -> None:
-    """Pinned ranks share nothing, leftovers are named, and a slice crosses nodes only where ranks are fewer."""
+    """Pinned ranks share nothing, leftovers are named, a slice crosses nodes only where ranks are fewer."""
     machine, request = case
     plan = make_plan(machine, request)
     assume(plan.bound)

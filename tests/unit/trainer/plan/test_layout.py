@@ -6,9 +6,10 @@ import dataclasses
 from typing import Any
 
 import pytest
-from tests.unit.trainer.machines import build
 from xeontrain_trainer.machine import format_cpus
 from xeontrain_trainer.plan import Plan, PlanRequest, agree_ranks, auto_ranks, largest_ranks, make_plan
+
+from tests.unit.trainer.machines import build
 
 
 def layout(plan: Plan) -> list[tuple[str, str]]:
@@ -26,7 +27,7 @@ def layout(plan: Plan) -> list[tuple[str, str]]:
             {"cores": 4, "threads": 2, "adjacent": True}, {}, [("0,2,4,6", "7")], id="adjacent-siblings"
         ),
         pytest.param(
-            {"cores": 4, "threads": 2, "granted": [0, 1, 4, 5]}, {}, [("0-1", "5")], id="pairs-of-threads-granted"
+            {"cores": 4, "threads": 2, "granted": [0, 1, 4, 5]}, {}, [("0-1", "5")], id="pairs-of-threads"
         ),
         pytest.param(
             {"cores": 4, "threads": 2, "granted": [4, 1, 6]}, {}, [("1,4,6", "")], id="second-threads-alone"
