@@ -109,9 +109,9 @@ class _Loader(yaml.SafeLoader):
         key = self.construct_object(node, deep=True)
         if isinstance(key, bool):
             return "true" if key else "false"
-        if isinstance(key, list | dict):
-            raise _error("a key is a list or a mapping; keys are strings", node)
-        return "null" if key is None else str(key)
+        if key is None or isinstance(key, list | dict):
+            raise _error("a key is empty, a list or a mapping; keys are strings", node)
+        return str(key)
 
 
 def _construct_scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:

@@ -24,7 +24,6 @@ def test_scalar(text: str, value: Any) -> None:
         ("1: x", "1"),
         ("yes: x", "true"),
         ("y: x", "true"),
-        ("null: x", "null"),
         ("'1': x", "1"),
         ("1.5: x", "1.5"),
     ],
@@ -56,9 +55,20 @@ def test_anchors_and_merge_keys() -> None:
         ("a: !!python/object:os.system {}\n", 1, "could not determine a constructor"),
         ("ok: 1\n---\na: 1\nb: ]\n", 4, ""),
         ("? [a]\n: 1\n", 1, "keys are strings"),
+        ("null: 1\n", 1, "keys are strings"),
         ("a: 1\x00\n", 1, ""),
     ],
-    ids=["flow", "twice", "tab", "infinity", "python-tag", "second-document", "list-as-key", "nul"],
+    ids=[
+        "flow",
+        "twice",
+        "tab",
+        "infinity",
+        "python-tag",
+        "second-document",
+        "list-as-key",
+        "null-as-key",
+        "nul",
+    ],
 )
 def test_errors_name_the_line(text: str, line: int, says: str) -> None:
     """A person finds the place."""

@@ -1,0 +1,106 @@
+"""A worker is started as its pod would be, with this machine's places in the contract's variables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xeontrain_operator import constants as c
+from xeontrain_operator.api.v1alpha1 import parse_job
+from xeontrain_operator.cli.run.objects import Objects
+from xeontrain_operator.cli.run.volumes import Folders
+from xeontrain_operator.cli.run.worker import Worker, prepare_worker
+
+from tests.contract.cases.edits import COMMAND, TRAINING, Job, edited
+from tests.contract.document import tables
+
+UID = "0f5c1a52-0000-4000-8000-000000000000"
+
+
+def _worker(folder: Path, base: Job, number: int = 0, **edits: Any) -> Worker:
+    job = parse_job(edited(base, {"metadata.uid": UID, "spec.workers": 2, **edits}))
+    return prepare_worker(
+        job,
+        number=number,
+        cpus=(number,),
+        ports=[4000, 4001],
+        folders=Folders(output=folder, run=folder / "runs" / "1"),
+        objects=Objects([], source="job.yaml"),
+        source="job.yaml",
+    )
+
+
+def test_contract_is_complete(tmp_path: Path) -> None:
+    """Every variable that the contract names for the launcher is set, but for those that may be unset."""
+    environ = _worker(tmp_path, TRAINING).environ
+    documented = {row["Name"] for row in tables("Environment: set by the operator")[0]}
+    assert documented - environ.keys() == {c.ENV_INTERFACE, c.ENV_PARK_ONLY}
+
+
+def test_workers_differ_where_they_must(tmp_path: Path) -> None:
+    """Number, port, identity and scratch space are each worker's own; coordinator and folder are shared."""
+    zero, one = (_worker(tmp_path, TRAINING, n).environ for n in (0, 1))
+    for name in (c.ENV_WORKER, c.ENV_LAUNCHER_PORT, c.ENV_POD_UID, c.ENV_STATE_DIR, c.ENV_TERMINATION_LOG):
+        assert zero[name] != one[name], name
+    for name in (c.ENV_COORDINATOR, c.ENV_COORDINATOR_PORT, c.ENV_JOB_UID, c.ENV_JOB_DIR):
+        assert zero[name] == one[name], name
+    assert (zero[c.ENV_WORKER], one[c.ENV_WORKER]) == ("0", "1")
+    assert one[c.ENV_COORDINATOR_PORT] == zero[c.ENV_LAUNCHER_PORT] == "4000"
+
+
+def test_paths_of_the_training_document(tmp_path: Path) -> None:
+    """Data, model and checkpoint under a mount are found in its folder; a hub name stays."""
+    edits = {
+        "spec.volumes": [{"name": "data", "hostPath": {"path": "/srv/[x]"}}],
+        "spec.volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "spec.checkpoint.resume": "/data/ckpt",
+    }
+    environ = _worker(tmp_path, TRAINING, **edits).environ
+    document = json.loads(Path(environ[c.ENV_TRAINING_FILE]).read_text(encoding="utf-8"))
+    assert document["training"]["dataset"]["files"]["train"] == ["/srv/[[]x]/train-*.csv.gz"]
+    assert document["training"]["model"] == "sentence-transformers/all-MiniLM-L6-v2"
+    assert document["checkpoint"]["resume"] == "/srv/[x]/ckpt"
+
+
+@pytest.mark.parametrize(
+    ("storage", "folder"),
+    [
+        (None, "storage/case-0f5c1a52"),
+        ({"claim": "models", "subPath": "team"}, "claims/models/team/case-0f5c1a52"),
+        ({"size": "1Gi"}, "claims/xeontrain-storage-case-0/case-0f5c1a52"),
+    ],
+    ids=["none", "claim", "size"],
+)
+def test_job_folder(tmp_path: Path, storage: Any, folder: str) -> None:
+    """The model ends below the output folder, with or without storage."""
+    edits = {} if storage is None else {"spec.storage": storage}
+    environ = _worker(tmp_path, TRAINING, **edits).environ
+    assert environ[c.ENV_JOB_DIR] == str(tmp_path / folder)
+    assert (tmp_path / folder).is_dir()
+
+
+def test_command(tmp_path: Path) -> None:
+    """The launcher runs in this interpreter, and the command sees the resolved environment."""
+    edits = {
+        "spec.command": ["sh", "-c", "echo $(GREETING)"],
+        "spec.env": [{"name": "GREETING", "value": "hello"}],
+    }
+    worker = _worker(tmp_path, COMMAND, **edits)
+    assert worker.argv == (sys.executable, "-m", "xeontrain_trainer.launcher", "--", "sh", "-c", "echo hello")
+    assert worker.environ["GREETING"] == "hello"
+    assert worker.environ["PATH"].startswith(str(Path(sys.executable).parent))
+
+
+def test_the_shell_that_starts_it_does_not_leak_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell inside another training must not lend its rank; a person's own caches are kept."""
+    monkeypatch.setenv("RANK", "7")
+    monkeypatch.setenv("XEONTRAIN_ROUND", "9")
+    monkeypatch.setenv("HF_HOME", "/caches/hf")
+    monkeypatch.setenv("HOME", "/home/me")
+    environ = _worker(tmp_path, TRAINING).environ
+    assert "RANK" not in environ
+    assert "XEONTRAIN_ROUND" not in environ
+    assert (environ["HF_HOME"], environ["HOME"]) == ("/caches/hf", "/home/me")
