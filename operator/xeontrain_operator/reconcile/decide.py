@@ -15,7 +15,7 @@ from xeontrain_operator.api.errors import InvalidJobError
 from xeontrain_operator.api.v1alpha1 import Condition, XeonTrainJobStatus, parse_job
 from xeontrain_operator.reconcile.decision import Action, Create, Decision, Delete
 from xeontrain_operator.reconcile.observed import Document, Observed, is_terminating
-from xeontrain_operator.reconcile.pods import condition, node_of, trainer_status
+from xeontrain_operator.reconcile.pods import node_of, trainer_status
 from xeontrain_operator.reconcile.policies import admission, node_loss
 from xeontrain_operator.reconcile.policies.acceptance import Acceptance, accept
 from xeontrain_operator.reconcile.policies.children import make_children, scale
@@ -130,6 +130,8 @@ def _unexplained(situation: Situation) -> tuple[bool, float | None]:
     found = situation.stateful_set
     if found is None or situation.all_run:
         return False, None
+    if situation.young_causes:
+        return False, PROMPT_SECONDS
     silent: list[Document] = [pod for pod in situation.pods.values() if _is_silent(pod)]
     if len(situation.pods) < situation.spec.workers and (found.get("spec") or {}).get("replicas"):
         silent.append(found)
@@ -143,7 +145,8 @@ def _unexplained(situation: Situation) -> tuple[bool, float | None]:
 
 def _is_silent(pod: Document) -> bool:
     """Bound to a node, not started, and giving no reason that can be read off the pod."""
-    if is_terminating(pod) or node_of(pod) is None or condition(pod, "PodScheduled").get("status") == "False":
+    refused = (pod.get("status") or {}).get("phase") == "Failed"
+    if is_terminating(pod) or refused or node_of(pod) is None:
         return False
     state = trainer_status(pod).get("state") or {}
     if "running" in state or "terminated" in state:

@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from xeontrain_operator.api.conditions import CLAIM_PENDING
 from xeontrain_operator.api.v1alpha1 import XeonTrainJob, XeonTrainJobSpec, XeonTrainJobStatus
 from xeontrain_operator.constants import KIND
 from xeontrain_operator.reconcile.causes import Cause, find_causes
 from xeontrain_operator.reconcile.observed import Document, Observed, is_terminating, owned_by
 from xeontrain_operator.reconcile.pods import by_worker, is_running, pod_uid
 from xeontrain_operator.settings import Settings
+
+CLAIM_SECONDS = 5.0
+"""How long a new claim may be without a volume before that is worth a word."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,26 @@ class Situation:
     @cached_property
     def causes(self) -> list[Cause]:
         """What keeps workers from running, the gravest first."""
+        return [cause for cause in self._all_causes if cause not in self.young_causes]
+
+    @cached_property
+    def young_causes(self) -> list[Cause]:
+        """What is part of every start and worth no word yet: a new claim that is just being provided."""
+        return [
+            cause for cause in self._all_causes if cause.reason == CLAIM_PENDING and self._is_young(cause)
+        ]
+
+    @cached_property
+    def _all_causes(self) -> list[Cause]:
         return find_causes(
             pods=self.observed.pods,
             stateful_set=self.stateful_set,
             events=self.observed.events,
             workers=self.spec.workers,
         )
+
+    def _is_young(self, cause: Cause) -> bool:
+        return all(self.age_seconds(self.pods[worker]) < CLAIM_SECONDS for worker in cause.workers)
 
     @cached_property
     def report(self) -> Mapping[str, Any] | None:

@@ -220,7 +220,7 @@ def _placed_word(situation: Situation) -> _Word | None:
     workers = situation.spec.workers
     bound = len([pod for pod in situation.pods.values() if node_of(pod) and not is_terminating(pod)])
     if stopped_by_admission(situation) is not None and bound == 0:
-        return _Word(status="False", reason=c.WAITING_FOR_NODES, message="The pods are tried again.")
+        return _Word(status="False", reason=c.CREATING, message="The pods are tried again.")
     cause = _cause(situation, c.PLACED)
     if cause is not None:
         return _Word(status="False", reason=cause.reason, message=cause.message)
@@ -228,7 +228,7 @@ def _placed_word(situation: Situation) -> _Word | None:
         who = "The worker has" if workers == 1 else f"All {workers} workers have"
         return _Word(status="True", reason=c.ALL_PLACED, message=f"{who} a node.")
     message = f"{bound} of {workers} workers have a node."
-    return _Word(status="False", reason=c.WAITING_FOR_NODES, message=message)
+    return _Word(status="False", reason=c.CREATING, message=message)
 
 
 def _running_word(situation: Situation, *, counted: Counted, phase: Phase) -> _Word:

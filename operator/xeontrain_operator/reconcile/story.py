@@ -11,7 +11,7 @@ from xeontrain_operator.api.v1alpha1 import Condition, RestartsStatus, XeonTrain
 from xeontrain_operator.reconcile.decision import JobEvent
 
 # Reasons under which conditions only wait, as they do at the beginning of every job.
-_ROUTINE = frozenset({c.WAITING_FOR_NODES, c.CREATING, c.STARTING, c.WAITING_FOR_WORKERS, c.RESTARTING})
+_ROUTINE = frozenset({c.CREATING, c.STARTING, c.WAITING_FOR_WORKERS, c.RESTARTING, c.SUSPENDED_BY_USER})
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -83,16 +83,9 @@ def _obstacles(change: _Change) -> list[JobEvent]:
     events = []
     for type_ in (c.PLACED, c.RUNNING):
         found = change.turned(type_)
-        routine = found is None or found.status == "True" or _is_routine(type_, found)
-        if found is not None and not routine:
+        if found is not None and found.status != "True" and found.reason not in _ROUTINE:
             events.append(JobEvent(reason=found.reason, message=found.message, type="Warning"))
     return events
-
-
-def _is_routine(type_: str, condition: Condition) -> bool:
-    if type_ == c.PLACED and condition.reason == c.WAITING_FOR_NODES:
-        return "scheduler says" not in condition.message
-    return condition.reason in _ROUTINE or condition.reason == c.SUSPENDED_BY_USER
 
 
 def _start(change: _Change) -> list[JobEvent]:

@@ -11,6 +11,8 @@ from xeontrain_operator.reconcile.pods import node_of, trainer_status
 from xeontrain_operator.reconcile.policies.failures import Counted, Memory
 from xeontrain_operator.reconcile.situation import Situation
 
+_LAUNCHER_STATES = ("Waiting", "Starting", "Running", "Stopping", "Parked")
+
 
 def count_workers(situation: Situation) -> WorkersStatus:
     """A worker is ready when its container runs and, where worker 0 is heard, has joined the gang."""
@@ -54,7 +56,7 @@ def _entry(
         pod=None if pod is None else pod["metadata"]["name"],
         pod_uid=memory.pod_uid,
         node=None if pod is None else node_of(pod),
-        state=_state(pod, member),
+        state=_state(pod, member, known=old.state if stands and old else None),
         cpus=old.cpus if stands and old else _cut(cpu.get("cpus"), 1024),
         exclusive=old.exclusive if stands and old else exclusive,
         reason=old.reason if stands and old else _cut(cpu.get("reason"), 128),
@@ -62,15 +64,16 @@ def _entry(
     )
 
 
-def _state(pod: Document | None, member: Mapping[str, Any]) -> str:
-    """The launcher's word where it is heard, else the container's."""
+def _state(pod: Document | None, member: Mapping[str, Any], *, known: str | None) -> str:
+    """The launcher's word where it is heard, now or before; else the container's."""
     if pod is None:
         return "NoPod"
     if is_terminating(pod):
         return "Terminating"
     state: Mapping[str, Any] = trainer_status(pod).get("state") or {}
     if "running" in state:
-        return str(member.get("state") or "Starting")[:64]
+        heard_before = known if known in _LAUNCHER_STATES else None
+        return str(member.get("state") or heard_before or "Starting")[:64]
     if "terminated" in state:
         return "Terminated"
     waiting = (state.get("waiting") or {}).get("reason")

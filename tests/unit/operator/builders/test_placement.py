@@ -143,7 +143,7 @@ def test_pool_and_placement_are_both_asked_for() -> None:
 
 
 def test_node_loss_is_tolerated_for_the_asked_time_unless_the_user_says_otherwise() -> None:
-    """`nodeLostSeconds` for both taints of a node in trouble; the user's own toleration of one replaces it."""
+    """`nodeLostSeconds` for both taints of a node in trouble; a user's own toleration replaces ours."""
     own = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
     placement = {"nodeLostSeconds": 30, "capacityType": "OnDemand", "tolerations": [own]}
     nodes = choose_nodes(job(spec={"placement": placement}), settings=SETTINGS)
