@@ -57,7 +57,7 @@ class Helm:
         namespace: str = NAMESPACE,
         hooks: bool = True,
     ) -> list[Object]:
-        """The objects of a release, as they would be applied. Kept for equal arguments: do not change them."""
+        """The objects of a release, as they would be applied. Kept for equal arguments: only to be read."""
         arguments = ("template", release, str(CHART), "--namespace", namespace)
         return _rendered(
             self, (*arguments, *(() if hooks else ("--no-hooks",))), values_text=yaml.safe_dump(values or {})

@@ -11,6 +11,7 @@ import yaml
 from xeontrain_operator.api.crd import crd
 from xeontrain_operator.api.validation import is_job, validate_job
 from xeontrain_operator.api.yaml_dialect import read_documents
+from xeontrain_operator.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
@@ -70,6 +71,15 @@ def _named_make_targets(text: str) -> set[str]:
 def test_make_commands_exist(path: Path) -> None:
     """Each `make X` that a document names is a target of the Makefile."""
     assert _named_make_targets(path.read_text(encoding="utf-8")) - _make_targets() == set()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_xeontrain_commands_exist(path: Path) -> None:
+    """Each `xeontrain X` that a document shows is a command."""
+    text = path.read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^|`)xeontrain ([a-z]+)", text, re.MULTILINE))
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert named - commands == set()
 
 
 def _jobs() -> list[tuple[str, dict[str, object]]]:
