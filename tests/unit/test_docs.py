@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
+from xeontrain_operator.api import conditions
 from xeontrain_operator.api.crd import crd
+from xeontrain_operator.api.v1alpha1.status import Phase
 from xeontrain_operator.api.validation import is_job, validate_job
 from xeontrain_operator.api.yaml_dialect import read_documents
 from xeontrain_operator.cli.main import app
@@ -80,6 +83,17 @@ def test_xeontrain_commands_exist(path: Path) -> None:
     named = set(re.findall(r"(?:^|`)xeontrain ([a-z]+)", text, re.MULTILINE))
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert named - commands == set()
+
+
+def test_troubleshooting_names_real_conditions() -> None:
+    """Each phase, condition and reason in the README's table is one that the operator writes."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("## When something is wrong")[2].partition("\n## ")[0]
+    symptoms = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")]
+    named = {name for cell in symptoms for name in re.findall(r"`([A-Z][A-Za-z]+)(?:=[A-Z][a-z]+)?`", cell)}
+    known = {value for value in vars(conditions).values() if isinstance(value, str)} | set(get_args(Phase))
+    assert len(named) > 10
+    assert named - known == set()
 
 
 def _jobs() -> list[tuple[str, dict[str, object]]]:
