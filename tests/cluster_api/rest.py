@@ -52,7 +52,16 @@ class Rest:
                 return Answer(answer.status, json.load(answer))
         except urllib.error.HTTPError as error:
             with error:
-                return Answer(error.code, json.load(error))
+                return Answer(error.code, _body(error.read()))
+
+
+def _body(data: bytes) -> dict[str, Any]:
+    """A path that is not served (yet) is answered in plain text."""
+    try:
+        body = json.loads(data)
+    except ValueError:
+        return {"message": data.decode(errors="replace")}
+    return body if isinstance(body, dict) else {"message": str(body)}
 
 
 def _trust(cluster: dict[str, Any]) -> ssl.SSLContext:
