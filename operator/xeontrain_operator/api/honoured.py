@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from xeontrain_operator.api.problem import Problem
-from xeontrain_operator.api.v1alpha1 import XeonTrainJobSpec
+from xeontrain_operator.api.v1alpha1 import Checkpoint, RunPolicy, XeonTrainJobSpec
 
 
 class _Row(NamedTuple):
@@ -23,49 +23,37 @@ def _other_task(spec: XeonTrainJobSpec) -> bool:
     return spec.training is not None and spec.training.task != "text-classification"
 
 
-def _ipex(spec: XeonTrainJobSpec) -> bool:
-    return spec.training is not None and spec.training.ipex == "Enabled"
-
+_DEFAULT_CHECKPOINT: Final = Checkpoint()
+_DEFAULT_POLICY: Final = RunPolicy()
+_NO_CHECKPOINTS: Final = "no checkpoints are written yet; a restarted run begins at its first step"
 
 _ROWS: Final = (
     _Row(
         "spec.training.task",
         _other_task,
-        "only text-classification is built in yet; the trainer will refuse it",
+        "only text-classification is built in; the trainer will refuse this",
     ),
-    _Row("spec.training.ipex", _ipex, "the trainer uses stock PyTorch"),
-    _Row("spec.distributed.backend", lambda s: s.distributed.backend == "CCL", "the ranks use Gloo"),
-    _Row(
-        "spec.distributed.ccl.workersPerRank",
-        lambda s: s.distributed.ccl.workers_per_rank != "Auto",
-        "the plan sets no oneCCL workers yet",
-    ),
-    _Row(
-        "spec.checkpoint.everySteps",
-        lambda s: s.checkpoint.every_steps is not None,
-        "no checkpoints are written yet; a restarted run begins at the first step",
-    ),
+    _Row("spec.checkpoint.everySteps", lambda s: s.checkpoint.every_steps is not None, _NO_CHECKPOINTS),
     _Row(
         "spec.checkpoint.everyMinutes",
-        lambda s: s.checkpoint.every_minutes != type(s.checkpoint)().every_minutes,
-        "no checkpoints are written yet; a restarted run begins at the first step",
+        lambda s: s.checkpoint.every_minutes != _DEFAULT_CHECKPOINT.every_minutes,
+        _NO_CHECKPOINTS,
     ),
-    _Row(
-        "spec.checkpoint.keep",
-        lambda s: s.checkpoint.keep != type(s.checkpoint)().keep,
-        "no checkpoints are written yet",
-    ),
+    _Row("spec.checkpoint.keep", lambda s: s.checkpoint.keep != _DEFAULT_CHECKPOINT.keep, _NO_CHECKPOINTS),
     _Row(
         "spec.checkpoint.resume",
         lambda s: s.checkpoint.resume is not None,
-        "the run begins at the first step",
+        "the run begins at its first step",
+    ),
+    _Row(
+        "spec.runPolicy.suspend",
+        lambda s: s.run_policy.suspend,
+        "the pods go, but the resumed run begins at its first step, since no checkpoints are written yet",
     ),
     _Row(
         "spec.runPolicy.preRunningDeadlineSeconds",
-        lambda s: (
-            s.run_policy.pre_running_deadline_seconds != type(s.run_policy)().pre_running_deadline_seconds
-        ),
-        "a job with only some of its pods keeps them",
+        lambda s: s.run_policy.pre_running_deadline_seconds != _DEFAULT_POLICY.pre_running_deadline_seconds,
+        "a job that cannot start fails in time, but one with some of its pods does not make room for another",
     ),
 )
 

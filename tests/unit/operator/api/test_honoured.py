@@ -14,19 +14,12 @@ from tests.contract.cases.edits import TRAINING, edited
 # One document for each row; a row without one, or one without its row, fails below.
 ASKING: dict[str, Any] = {
     "spec.training.task": "question-answering",
-    "spec.training.ipex": "Enabled",
-    "spec.distributed.backend": "CCL",
-    "spec.distributed.ccl.workersPerRank": 2,
     "spec.checkpoint.everySteps": 10,
     "spec.checkpoint.everyMinutes": 5,
     "spec.checkpoint.keep": 3,
     "spec.checkpoint.resume": "/models/a",
     "spec.runPolicy.suspend": True,
-    "spec.runPolicy.activeDeadlineSeconds": 60,
     "spec.runPolicy.preRunningDeadlineSeconds": 60,
-    "spec.runPolicy.ttlSecondsAfterFinished": 60,
-    "spec.runPolicy.cleanPodPolicy": "All",
-    "spec.runPolicy.managedBy": "kueue.x-k8s.io/multikueue",
 }
 ROWS = [row.path for row in _ROWS]
 
