@@ -155,9 +155,9 @@ class Binaries:
         return list(self._paths.items())
 
     def search_path(self) -> str:
-        """Returns a PATH with the programs' folders first."""
+        """Returns a PATH with the programs' folders first and the system's (runc, iptables) last."""
         folders = list(dict.fromkeys(str(path.parent) for path in self._paths.values()))
-        return os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])
+        return os.pathsep.join([*folders, os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
 def ensure(programs: Iterable[str] = ALL_PROGRAMS, *, k8s_version: str | None = None) -> Binaries:

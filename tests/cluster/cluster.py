@@ -126,7 +126,7 @@ class Cluster:
             }
             cluster = cls(control_plane, nodes=nodes, images=prepared.images)
             cluster._start(prepared.store)
-            keeper = storage.VolumeKeeper(control_plane.kubectl)
+            keeper = storage.VolumeKeeper(control_plane.api)
             stack.callback(keeper.stop)
             yield cluster
 
@@ -164,9 +164,14 @@ class Cluster:
 
     def all_nodes_ready(self) -> bool:
         """True where every node is Ready."""
-        query = 'jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{" "}{end}'
-        answer = self.kubectl("get", "nodes", "-o", query, check=False)
-        return answer.stdout.split() == ["True"] * len(self.nodes)
+        nodes = self.control_plane.api.get("/api/v1/nodes")["items"]
+        ready = [
+            condition["status"]
+            for node in nodes
+            for condition in node["status"].get("conditions", [])
+            if condition["type"] == "Ready"
+        ]
+        return ready == ["True"] * len(self.nodes)
 
     def helm(
         self, *arguments: str, check: bool = True, timeout_seconds: float = 300

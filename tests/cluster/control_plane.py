@@ -10,10 +10,7 @@ Authorization is Node,RBAC; service account tokens work. The API server is reach
 
 from __future__ import annotations
 
-import ssl
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +18,7 @@ from typing import Any
 
 from tests.cluster import binaries as programs
 from tests.cluster import credentials
+from tests.cluster.api import Api
 from tests.cluster.binaries import Binaries
 from tests.cluster.credentials import User
 from tests.cluster.errors import ClusterError
@@ -90,6 +88,7 @@ class ControlPlane:
         self.components.start("etcd", self._etcd_argv(state))
         self.components.start("kube-apiserver", self._apiserver_argv(state))
         self._relay = Relay(namespace_pid=self.namespaces.pid, address=API_ADDRESS, port=API_PORT)
+        self.api = Api(self.url, token=self._admin.token, ca_file=self.ca_file)
         self.kubeconfig_inside = self.write_kubeconfig("admin-inside", user=self._admin, inside=True)
         self.kubeconfig = self.write_kubeconfig("admin", user=self._admin)
         self.components.wait_until(
@@ -187,18 +186,18 @@ class ControlPlane:
 
     def is_ready(self) -> bool:
         """True once the API server answers `/readyz` with 200."""
-        context = ssl.create_default_context(cafile=str(self.ca_file))
-        headers = {"Authorization": f"Bearer {self._admin.token}"}
-        request = urllib.request.Request(f"{self.url}/readyz", headers=headers)
-        try:
-            with urllib.request.urlopen(request, context=context, timeout=5) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
+        return self._answers("/readyz")
 
     def _default_account_exists(self) -> bool:
         # Pods cannot be made in a namespace before the controller manager gave it this account.
-        return self.kubectl("get", "serviceaccount", "default", check=False).returncode == 0
+        return self._answers("/api/v1/namespaces/default/serviceaccounts/default")
+
+    def _answers(self, path: str) -> bool:
+        try:
+            self.api.text(path)
+        except ClusterError:
+            return False
+        return True
 
     def kubectl(
         self,
