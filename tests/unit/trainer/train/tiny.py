@@ -1,0 +1,92 @@
+"""The tiny model and its sentences: a class is told by which words a sentence has."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = {
+    "ham": ["meeting", "lunch", "thanks", "report", "tomorrow", "list"],
+    "spam": ["winner", "prize", "cash", "offer", "free", "click"],
+}
+COMMON = ["the", "a", "to", "of", "for", "and"]
+MAX_TOKENS = 32
+
+
+def write_model(folder: Path) -> None:
+    """A BERT with random weights, and its tokenizer, as `from_pretrained` loads them."""
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    vocabulary = {word: number for number, word in enumerate(SPECIAL + COMMON + WORDS["ham"] + WORDS["spam"])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=MAX_TOKENS,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=MAX_TOKENS,
+    )
+    BertModel(config).save_pretrained(folder)
+
+
+def rows(count: int, *, seed: int = 0) -> list[tuple[str, str]]:
+    """`count` pairs of a sentence of 2 to 20 words and its class, both classes alternating."""
+    chance = random.Random(seed)
+    made = []
+    for number in range(count):
+        label = ("ham", "spam")[number % 2]
+        words = [chance.choice(COMMON + WORDS[label]) for _ in range(chance.randint(1, 19))]
+        made.append((" ".join([*words, chance.choice(WORDS[label])]), label))
+    return made
+
+
+def write_csv(
+    path: Path, content: Sequence[Sequence[object]], *, header: Sequence[str] = ("text", "label")
+) -> str:
+    """Write a CSV file and return its path."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *content])
+    return str(path)
+
+
+def training(
+    model: Path | str, *, train: Sequence[str], evaluate: Sequence[str] = (), **hyperparameters: object
+) -> dict[str, object]:
+    """A `training` block as the training document holds it."""
+    return {
+        "task": "text-classification",
+        "model": str(model),
+        "modelRevision": None,
+        "dataset": {
+            "files": {"train": list(train), "eval": list(evaluate)},
+            "columns": {"text": "text", "textPair": None, "label": "label"},
+        },
+        "hyperparameters": {"batchSize": 8, "maxLength": MAX_TOKENS, "learningRate": 5e-3, **hyperparameters},
+        "precision": "FP32",
+        "compile": False,
+        "ipex": "Auto",
+    }
