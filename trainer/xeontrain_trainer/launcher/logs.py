@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Sequence
 from typing import BinaryIO, Optional
 
 WORKER_LOG = "worker.log"
@@ -28,11 +29,10 @@ class RoundLogs:
         self._total_bytes = total_bytes
         self._files: dict[str, _RotatingFile] = {}
 
-    def write(self, line: bytes, *, round_number: int, rank: int, prefix: str = "") -> None:
-        """One line of a rank's output, with or without its newline."""
-        body = line.rstrip(b"\n") + b"\n"
-        self._append(f"round-{round_number}-rank-{rank}.log", body)
-        self._append(WORKER_LOG, prefix.encode() + body)
+    def write(self, lines: Sequence[bytes], *, round_number: int, rank: int, prefix: bytes = b"") -> None:
+        """Lines of a rank's output, without their newlines."""
+        self._append(f"round-{round_number}-rank-{rank}.log", joined(lines))
+        self._append(WORKER_LOG, joined(lines, prefix=prefix))
 
     def note(self, text: str) -> None:
         """A line of the launcher's own into the worker's log."""
@@ -86,6 +86,11 @@ class RoundLogs:
             if name not in self._files:
                 os.unlink(os.path.join(self.folder, name))
                 total -= size
+
+
+def joined(lines: Sequence[bytes], *, prefix: bytes = b"") -> bytes:
+    """The lines as one text, each with the prefix before and a newline after it."""
+    return b"".join(prefix + line + b"\n" for line in lines)
 
 
 class _RotatingFile:

@@ -16,7 +16,7 @@ from typing import Optional
 from .. import contract
 from ..plan import Plan
 from .files import remove, write_json
-from .logs import RoundLogs
+from .logs import RoundLogs, joined
 from .output import ErrorTail, LineBuffer, error_file_message
 from .processes import SUPERVISED, become_subreaper, kill, members, reap_adopted
 from .rankenv import RankFiles, Round, rank_environ
@@ -90,7 +90,7 @@ class Supervisor:
 
     `state_dir`: where progress, metrics, stop and plan files lie. `environ`: the launcher's environment,
     passed on to the ranks. `on_exit`: called in the event loop once for each rank that ends, also for one
-    that was stopped. `echo`: gets each line of output, for the launcher's own standard output.
+    that was stopped. `echo`: gets whole lines of output with their prefix, for our own standard output.
     """
 
     def __init__(
@@ -204,19 +204,19 @@ class Supervisor:
         assert process.stdout is not None
         assert process.stderr is not None
         rank.streams = [
-            _Stream(process.stdout.fileno(), take=lambda line: self._take(rank, line, error=False)),
-            _Stream(process.stderr.fileno(), take=lambda line: self._take(rank, line, error=True)),
+            _Stream(process.stdout.fileno(), take=lambda lines: self._take(rank, lines, error=False)),
+            _Stream(process.stderr.fileno(), take=lambda lines: self._take(rank, lines, error=True)),
         ]
         return rank
 
-    def _take(self, rank: _Rank, line: bytes, *, error: bool) -> None:
-        """One line of a rank: to its log, to the worker's, to our own output, to the memory for its
-        message."""
-        prefix = f"[rank {rank.rank}] " if rank.order.world_size > 1 else ""
-        self._logs.write(line, round_number=rank.order.number, rank=rank.rank, prefix=prefix)
-        self._echo(prefix.encode() + line + b"\n")
+    def _take(self, rank: _Rank, lines: Sequence[bytes], *, error: bool) -> None:
+        """Lines of a rank: to its log, the worker's, our own output, and the memory for its message."""
+        prefix = f"[rank {rank.rank}] ".encode() if rank.order.world_size > 1 else b""
+        self._logs.write(lines, round_number=rank.order.number, rank=rank.rank, prefix=prefix)
+        self._echo(joined(lines, prefix=prefix))
         if error:
-            rank.errors.add(line)
+            for line in lines:
+                rank.errors.add(line)
 
     async def _watch(self, rank: _Rank) -> None:
         """Reports the rank's exit at once, then ends what it left behind."""
@@ -289,7 +289,7 @@ class _Stream:
     """One end of a rank's output in the event loop. Never waits for the end of the stream: a child of the
     rank may hold it open for ever."""
 
-    def __init__(self, handle: int, *, take: Callable[[bytes], None]) -> None:
+    def __init__(self, handle: int, *, take: Callable[[Sequence[bytes]], None]) -> None:
         self._handle = os.dup(handle)
         self._take = take
         self._lines = LineBuffer()
@@ -303,8 +303,9 @@ class _Stream:
             data = os.read(self._handle, READ_BYTES)
         except BlockingIOError:
             return False
-        for line in self._lines.feed(data):
-            self._take(line)
+        lines = self._lines.feed(data)
+        if lines:
+            self._take(lines)
         if not data:
             self.close()
         return bool(data)
@@ -313,8 +314,7 @@ class _Stream:
         """Takes all that has been written up to now."""
         while self._open and self._read():
             pass
-        for line in self._lines.flush():
-            self._take(line)
+        self._flush()
 
     def close(self) -> None:
         """Stops reading; what was begun is taken as a line."""
@@ -322,8 +322,13 @@ class _Stream:
             self._open = False
             asyncio.get_running_loop().remove_reader(self._handle)
             os.close(self._handle)
-            for line in self._lines.flush():
-                self._take(line)
+            self._flush()
+
+    def _flush(self) -> None:
+        """A line that was begun and will not be ended is a line."""
+        lines = self._lines.flush()
+        if lines:
+            self._take(lines)
 
 
 async def _exited(process: subprocess.Popen[bytes]) -> int:

@@ -1,4 +1,4 @@
-"""Progress is followed through whatever a script writes, and what comes out is always the contract's object."""
+"""Progress is followed through whatever a script writes; what comes out is the contract's object."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def tail_of(path: Path) -> ProgressTail:
     [
         pytest.param('{"step": 3}', {"step": 3, "time": SAID}, id="step-alone"),
         pytest.param(
-            '{"step": 3, "totalSteps": 10, "epoch": 0.3, "loss": 1, "samplesPerSecond": 2.5, "etaSeconds": 60,'
-            ' "precision": "BF16", "backend": "Gloo", "lastCheckpointStep": 2, "time": "2026-02-03T04:05:06.7Z"}',
+            '{"step": 3, "totalSteps": 10, "epoch": 0.3, "loss": 1, "samplesPerSecond": 2.5,'
+            ' "etaSeconds": 60, "precision": "BF16", "backend": "Gloo", "lastCheckpointStep": 2,'
+            ' "time": "2026-02-03T04:05:06.7Z"}',
             {
                 "step": 3,
                 "totalSteps": 10,

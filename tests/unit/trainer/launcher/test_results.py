@@ -37,8 +37,13 @@ def document(**changes: Any) -> dict[str, Any]:
 
 
 FAILURE = {
-    "worker": 1, "rank": 3, "exitCode": 65, "signal": None, "reason": "UserError", "message": "column 'labl' is missing"
-}  # fmt: skip
+    "worker": 1,
+    "rank": 3,
+    "exitCode": 65,
+    "signal": None,
+    "reason": "UserError",
+    "message": "column 'labl' is missing",
+}
 
 
 def test_document_has_the_contract_s_keys() -> None:
@@ -67,7 +72,7 @@ def test_an_unknown_outcome_is_refused() -> None:
 )
 @settings(max_examples=100, deadline=None)
 def test_any_document_fits(message: str, metrics: dict[str, float], max_bytes: int) -> None:
-    """Whatever the text (any script, quotes, control characters, lone surrogates): valid, and not a byte more."""
+    """Whatever the text (any script, quotes, control characters, lone surrogates): valid and no larger."""
     whole = document(metrics=metrics, failure={**FAILURE, "message": message}, outcome="Failed")
     text = fit_document(whole, max_bytes=max_bytes)
     assert len(text.encode()) <= max_bytes
