@@ -1,8 +1,9 @@
-"""The coordinator: worker 0's other half. It hears all members, opens rounds, names failures, finds the verdict.
+"""The coordinator: worker 0's other half. It hears all members, opens rounds, names failures, finds the
+verdict.
 
 Rules that everything rests on:
-- A round opens only when all N members report to this very coordinator that no rank of theirs is alive, and that
-  they will never start a round as high as any that is known (`fence`).
+- A round opens only when all N members report to this very coordinator that no rank of theirs is alive, and
+  that they will never start a round as high as any that is known (`fence`).
 - Success is the success of all N in one round. A verdict never changes; with one, no round ever opens.
 - A member's silence counts only while the coordinator itself was awake.
 """
@@ -31,8 +32,8 @@ RETRY_PREPARE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class PrepareRound:
-    """All are ready. Find the round's number (above `above` and above what storage knows), write it to storage and
-    to the emptyDir, find a free port, and call `round_prepared` (or `prepare_failed`)."""
+    """All are ready. Find the round's number (above `above` and above what storage knows), write it to
+    storage and to the emptyDir, find a free port, and call `round_prepared` (or `prepare_failed`)."""
 
     above: int
 
@@ -172,7 +173,8 @@ class Coordinator:
         self._advance()
 
     def round_prepared(self, number: int, *, master_port: int, now: float) -> None:
-        """The number is written down and the port was free. Opens the round, if all are still ready for it."""
+        """The number is written down and the port was free. Opens the round, if all are still ready for
+        it."""
         self._clock.look(now)
         self._preparing = False
         if number > self.highest and self._ready():
@@ -246,7 +248,8 @@ class Coordinator:
             self.revision += 1
 
     def _look_for_rival(self, report: Report) -> None:
-        """Two launchers of worker 0 may be alive: the later started coordinates, for as long as it is heard."""
+        """Two launchers of worker 0 may be alive: the later started coordinates, for as long as it is
+        heard."""
         rival = report.coordinator
         if report.worker == 0 and report.identity != self.identity:
             rival = report.identity
@@ -261,7 +264,8 @@ class Coordinator:
         return report.worker != 0 or report.identity == self.identity
 
     def _lose(self, worker: int) -> None:
-        """The launcher that was ordered is silent or replaced. One that has succeeded is not needed any more."""
+        """The launcher that was ordered is silent or replaced. One that has succeeded is not needed any
+        more."""
         live = self.round
         if live is not None and worker not in live.succeeded:
             live.ended.add(worker)
@@ -341,7 +345,12 @@ class Coordinator:
 
     def _ready(self) -> bool:
         """Whether a round may open: all N have told this coordinator that nothing of theirs runs or will."""
-        if self.round is not None or self._decision is not None or self.verdict is not None or self.superseded:
+        if (
+            self.round is not None
+            or self._decision is not None
+            or self.verdict is not None
+            or self.superseded
+        ):
             return False
         if not self.seats.complete():
             return False
@@ -383,11 +392,14 @@ class Coordinator:
                 "message": report.refusal.message,
             }
             self._decide(
-                Decision(outcome=v.FAILED, round=self.highest, failures=self.failures_counted, failure=failure)
+                Decision(
+                    outcome=v.FAILED, round=self.highest, failures=self.failures_counted, failure=failure
+                )
             )
 
     def adopt(self, document: Mapping[str, Any]) -> None:
-        """A verdict that another has published, or that stands in storage: take it over and publish it here."""
+        """A verdict that another has published, or that stands in storage: take it over and publish it
+        here."""
         self._decide(
             Decision(
                 outcome=document["outcome"],

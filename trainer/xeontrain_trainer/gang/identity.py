@@ -37,8 +37,8 @@ class Identity:
 def started_later(one: Identity, other: Identity) -> bool:
     """Whether `one` started after `other`.
 
-    In one pod the start number tells, whatever the clocks say; between pods the clocks of their nodes do, which may
-    be wrong: therefore a claim that rests on this alone never outlives the other's silence.
+    In one pod the start number tells, whatever the clocks say; between pods the clocks of their nodes do,
+    which may be wrong: therefore a claim that rests on this alone never outlives the other's silence.
     """
     if one.pod_uid == other.pod_uid:
         return one.start > other.start

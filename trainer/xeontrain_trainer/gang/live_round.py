@@ -18,9 +18,10 @@ INTERRUPTED = "interrupted"
 class LiveRound:
     """A round from its order to its conclusion.
 
-    `members`: who was ordered, by worker. `succeeded`: workers that have reported success of it; they are done with
-    it, whatever becomes of their launchers. `ended`: workers of which it is known that no rank of it runs or ever
-    will. `ending_since`: awake time at which it became known to end, None while it may still succeed.
+    `members`: who was ordered, by worker. `succeeded`: workers that have reported success of it; they are
+    done with it, whatever becomes of their launchers. `ended`: workers of which it is known that no rank of
+    it runs or ever will. `ending_since`: awake time at which it became known to end, None while it may still
+    succeed.
     """
 
     order: Order
@@ -72,7 +73,8 @@ class LiveRound:
         return known and awake - self.ending_since >= NAME_CAUSE_SECONDS
 
     def kind(self) -> str:
-        """How it ended. A stop request or a lost member explains any failure beside it, so none is counted."""
+        """How it ended. A stop request or a lost member explains any failure beside it, so none is
+        counted."""
         if self.interrupted:
             return INTERRUPTED
         if self.lost or not self.failures:

@@ -1,8 +1,9 @@
 """The member: one worker's side of the gang. It reports, obeys, and never decides.
 
 Rules that everything rests on:
-- It obeys only an order for a round above the highest that it knows, or for the very round it is in, addressed to
-  this very start of this launcher. Rounds of one launcher therefore only ever grow, and a late order starts nothing.
+- It obeys only an order for a round above the highest that it knows, or for the very round it is in,
+  addressed to this very start of this launcher. Rounds of one launcher therefore only ever grow, and a late
+  order starts nothing.
 - Ranks of an earlier round are gone before ranks of a later one start.
 - It never gives up on a silent worker 0: its ranks run on, and it goes on reporting.
 - A verdict, once known, is kept and told to whoever asks.
@@ -185,7 +186,8 @@ class Member:
         self._obey(answer)
 
     def _receive_from_outranked(self, answer: Answer) -> None:
-        """An older coordinator may still tell a verdict, unless this worker has obeyed a later round since."""
+        """An older coordinator may still tell a verdict, unless this worker has obeyed a later round
+        since."""
         if answer.kind == m.DONE and answer.verdict is not None:
             number = self.round.number if self.round else 0
             if answer.verdict["round"] >= number:
@@ -213,8 +215,9 @@ class Member:
             self._take_order(answer.order)
 
     def _take_order(self, order: Order) -> None:
-        """Start the round, if it is a later one. With ranks of another round alive (which its coordinator did not
-        know, so there are two) those end, and the coordinator sees that this order cannot be obeyed any more."""
+        """Start the round, if it is a later one. With ranks of another round alive (which its coordinator did
+        not know, so there are two) those end, and the coordinator sees that this order cannot be obeyed any
+        more."""
         if order.round.number <= self.highest or self.leaving or self._park_only or self._refusal:
             return
         self._raise_highest(order.round.number)
@@ -252,7 +255,8 @@ class Member:
             self._changed = True
 
     def rank_failed(self, round_id: RoundId, failure: RankFailure) -> None:
-        """A rank has ended badly by itself: the others here are stopped, and the coordinator is told at once."""
+        """A rank has ended badly by itself: the others here are stopped, and the coordinator is told at
+        once."""
         if not self.alive or round_id != self.round:
             return
         kept = (*self._failures, failure)
@@ -276,7 +280,8 @@ class Member:
             self._effects.append(KeepVerdict(self.verdict))
 
     def request_stop(self) -> None:
-        """SIGTERM: tell the gang. The coordinator ends the round in all workers; `stop_now` does it without it."""
+        """SIGTERM: tell the gang. The coordinator ends the round in all workers; `stop_now` does it without
+        it."""
         if not self.leaving:
             self.leaving = True
             self._changed = True

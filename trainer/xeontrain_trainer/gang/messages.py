@@ -1,15 +1,18 @@
-"""What members and coordinator say to each other. A member reports, the coordinator answers; nothing else is sent."""
+"""What members and coordinator say to each other. A member reports, the coordinator answers; nothing else is
+sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 from ..contract import CONTRACT_VERSION
 from .identity import Identity, RoundId
 from .verdict import read_verdict
 from .wire import MAX_ROUND, MAX_WORKERS, Fields, MessageError, decode, encode
+
+T = TypeVar("T")
 
 WAITING = "Waiting"
 STARTING = "Starting"
@@ -41,8 +44,9 @@ MAX_RANKS = 4096
 
 @dataclass(frozen=True)
 class RankFailure:
-    """A rank that ended badly by itself. `time`: seconds since the epoch. `consequence`: it died of a connection
-    that a peer closed, so another rank is the cause. Exactly one of `exit_code` and `signal` is set."""
+    """A rank that ended badly by itself. `time`: seconds since the epoch. `consequence`: it died of a
+    connection that a peer closed, so another rank is the cause. Exactly one of `exit_code` and `signal` is
+    set."""
 
     worker: int
     rank: int
@@ -190,10 +194,7 @@ def read_report(payload: bytes) -> Report:
     job_uid = fields.text("jobUid", limit=128, low=1)
     outcome = None if fields.raw.get("outcome") is None else fields.choice("outcome", options=OUTCOMES)
     failures = fields.children("failures", limit=MAX_FAILURES_IN_REPORT)
-    round_fields = fields.optional_child("round")
-    refusal_fields = fields.optional_child("refusal")
-    coordinator_fields = fields.optional_child("coordinator")
-    cpu_fields = fields.optional_child("cpu")
+    cpu = fields.optional_child("cpu")
     return Report(
         job_uid=job_uid,
         worker=fields.integer("worker", low=0, high=MAX_WORKERS - 1),
@@ -202,14 +203,14 @@ def read_report(payload: bytes) -> Report:
         state=fields.choice("state", options=STATES),
         ranks=fields.integer("ranks", low=1, high=MAX_RANKS),
         highest=fields.integer("highest", low=0, high=MAX_ROUND),
-        round=round_fields and RoundId.read(round_fields),
+        round=_optional(fields, "round", RoundId.read),
         alive=fields.flag("alive"),
         outcome=outcome,
         failures=tuple(RankFailure.read(failure) for failure in failures),
         leaving=fields.flag("leaving"),
-        refusal=refusal_fields and Refusal.read(refusal_fields),
-        coordinator=coordinator_fields and Identity.read(coordinator_fields),
-        cpu=cpu_fields and cpu_fields.scalars(limit=16, text_limit=MAX_TEXT),
+        refusal=_optional(fields, "refusal", Refusal.read),
+        coordinator=_optional(fields, "coordinator", Identity.read),
+        cpu=None if cpu is None else cpu.scalars(limit=16, text_limit=MAX_TEXT),
         verdict=read_verdict(fields.optional_child("verdict"), job_uid=job_uid),
     )
 
@@ -218,9 +219,10 @@ def read_report(payload: bytes) -> Report:
 class Answer:
     """What the coordinator says to one report.
 
-    `sequence`: the report's. `fence`: the highest round that is over; the member must never start it or a lower one.
-    `order` comes with `run`, `round` (the very round that is to end) with `stop`, `verdict` with `done`.
-    `superseded`: a later-started pod holds this worker's place. `elsewhere`: a later-started coordinator is about.
+    `sequence`: the report's. `fence`: the highest round that is over; the member must never start it or a
+    lower one. `order` comes with `run`, `round` (the very round that is to end) with `stop`, `verdict` with
+    `done`. `superseded`: a later-started pod holds this worker's place. `elsewhere`: a later-started
+    coordinator is about.
     """
 
     kind: str
@@ -268,6 +270,11 @@ def read_answer(payload: bytes) -> Answer:
         round=RoundId.read(fields.child("round")) if kind == STOP else None,
         verdict=read_verdict(fields.child("verdict"), job_uid=job_uid) if kind == DONE else None,
     )
+
+
+def _optional(fields: Fields, key: str, read: Callable[[Fields], T]) -> Optional[T]:
+    child = fields.optional_child(key)
+    return None if child is None else read(child)
 
 
 def _check_contract(fields: Fields) -> None:

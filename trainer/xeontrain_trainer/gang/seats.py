@@ -1,4 +1,5 @@
-"""Who holds each worker's place, as the coordinator sees it: claims, silence, and the coordinator's own sleep."""
+"""Who holds each worker's place, as the coordinator sees it: claims, silence, and the coordinator's own
+sleep."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from .timing import LONGEST_NAP_SECONDS
 class AwakeClock:
     """Seconds during which the coordinator was awake.
 
-    A process that was stopped, or starved of CPU, must not take its own absence for everybody's silence: of a gap
-    between two looks at the clock only LONGEST_NAP_SECONDS count. Look at least that often.
+    A process that was stopped, or starved of CPU, must not take its own absence for everybody's silence: of a
+    gap between two looks at the clock only LONGEST_NAP_SECONDS count. Look at least that often.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,8 @@ class AwakeClock:
 
 @dataclass
 class Seat:
-    """A worker's place. `report`: the newest one of the launcher that holds it. `lost`: it has fallen silent."""
+    """A worker's place. `report`: the newest one of the launcher that holds it. `lost`: it has fallen
+    silent."""
 
     report: Report
     seen: float
@@ -46,7 +48,8 @@ class Seat:
 
 
 class Seats:
-    """The places of all workers. Of two pods that claim one, the later started holds it unless it is silent."""
+    """The places of all workers. Of two pods that claim one, the later started holds it unless it is
+    silent."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -73,7 +76,8 @@ class Seats:
         return len(self._seats) == self.workers and not any(seat.lost for seat in self)
 
     def take(self, report: Report, awake: float) -> bool:
-        """Notes a report; False where it tells nothing: a late copy, or a launcher that does not hold the place."""
+        """Notes a report; False where it tells nothing: a late copy, or a launcher that does not hold the
+        place."""
         seat = self._seats.get(report.worker)
         if seat is None or seat.identity != report.identity:
             if seat is not None and not _outranks(report.identity, seat):

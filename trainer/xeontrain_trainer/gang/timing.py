@@ -11,7 +11,8 @@ NAME_CAUSE_SECONDS = 5.0
 """How long the coordinator waits for all members' accounts of a round's end."""
 
 LONGEST_NAP_SECONDS = 1.0
-"""A gap between two looks at the clock counts as at most this much: more means the coordinator itself slept."""
+"""A gap between two looks at the clock counts as at most this much: more means the coordinator itself
+slept."""
 
 RECONNECT_SECONDS = 30.0
 """Age at which a member opens a new connection: cluster DNS caches a name as long."""

@@ -22,7 +22,8 @@ FAILURE_REASONS = frozenset({USER_ERROR, BACKOFF_LIMIT_EXCEEDED, "NotPinned", "P
 class Decision:
     """A verdict before it is published. `failure`: the contract's object, None on success.
 
-    `document` is set where the verdict was heard from another that had published it: it is taken over unchanged.
+    `document` is set where the verdict was heard from another that had published it: it is taken over
+    unchanged.
     """
 
     outcome: str

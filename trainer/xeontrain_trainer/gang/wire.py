@@ -1,7 +1,7 @@
 """Reading JSON that anyone may have sent: every field is checked, every size is bounded.
 
-The gang's port has no authentication (the NetworkPolicy is the fence), so a message is trusted in nothing. All that
-can be wrong with one ends in MessageError, which the server answers with 400.
+The gang's port has no authentication (the NetworkPolicy is the fence), so a message is trusted in nothing.
+All that can be wrong with one ends in MessageError, which the server answers with 400.
 """
 
 from __future__ import annotations

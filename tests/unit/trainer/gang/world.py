@@ -1,8 +1,9 @@
 """A simulated cluster in which the gang's state machines meet every fault, from one seed.
 
-Everything is in memory and in simulated time: launchers (a Member, for worker 0 also a Coordinator), pods with their
-emptyDir, the job's storage, ranks that need their peers, a network that loses, delays and repeats messages, and an
-operator that replaces pods. The invariants of the design are checked at each step; a breach raises Violation.
+Everything is in memory and in simulated time: launchers (a Member, for worker 0 also a Coordinator), pods
+with their emptyDir, the job's storage, ranks that need their peers, a network that loses, delays and repeats
+messages, and an operator that replaces pods. The invariants of the design are checked at each step; a breach
+raises Violation.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from xeontrain_trainer.gang import coordinator as co
 from xeontrain_trainer.gang import member as me
@@ -33,11 +34,17 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True)
 class Scenario:
-    """What one history may contain. Probabilities are per message or per rank; faults happen until `quiet_at`."""
+    """What one history may contain. Probabilities are per message or per rank; faults happen until
+    `quiet_at`.
+
+    `rivals`: share of the faults that befall worker 0. `connection_seconds`: how long a member stays with the
+    launcher that worker 0's name led it to.
+    """
 
     workers: int
     storage: bool
     zombies: bool
+    rivals: float
     backoff_limit: int
     loss: float
     repeat: float
@@ -47,6 +54,7 @@ class Scenario:
     fault_rate: float
     quiet_at: float
     run_seconds: float
+    connection_seconds: float
     clock_skew: float
     codec: bool
     deadline: float
@@ -54,20 +62,22 @@ class Scenario:
     @classmethod
     def draw(cls, rng: random.Random, *, workers: int) -> Scenario:
         """A scenario of this many workers."""
-        quiet_at = rng.uniform(4, 30)
+        quiet_at = rng.uniform(4, 40)
         return cls(
             workers=workers,
             storage=rng.random() < 0.5,
-            zombies=rng.random() < 0.4,
+            zombies=rng.random() < 0.5,
+            rivals=rng.choice((0.1, 0.3, 0.8)),
             backoff_limit=rng.choice((0, 1, 3, 1000, 1000)),
-            loss=rng.choice((0.0, 0.02, 0.2)),
-            repeat=rng.choice((0.0, 0.1)),
-            late=rng.choice((0.0, 0.05, 0.2)),
-            rank_failure=rng.choice((0.0, 0.05, 0.2)),
+            loss=rng.choice((0.0, 0.02, 0.3)),
+            repeat=rng.choice((0.0, 0.1, 0.5)),
+            late=rng.choice((0.0, 0.1, 0.4)),
+            rank_failure=min(0.9, rng.choice((0.0, 0.3, 1.0)) / workers),
             user_error=rng.choice((0.0, 0.0, 0.3)),
             fault_rate=rng.choice((0.1, 0.3, 1.0)),
             quiet_at=quiet_at,
-            run_seconds=rng.uniform(0.5, 6),
+            run_seconds=rng.choice((rng.uniform(0.3, 2), rng.uniform(2, 10))),
+            connection_seconds=rng.choice((0.5, RECONNECT_SECONDS)),
             clock_skew=rng.choice((0.0, 0.0, 3.0, 40.0)),
             codec=rng.random() < 0.05,
             deadline=quiet_at + 150 + 8 * Timing.for_workers(workers).silent,
@@ -83,7 +93,7 @@ class Pod:
     skew: float
     starts: int = 0
     round: int = 0
-    marker: Optional[dict[str, Any]] = None
+    marker: dict[str, Any] | None = None
     highest_started: int = 0
 
 
@@ -92,7 +102,7 @@ class Storage:
     """The job's folder on a shared volume."""
 
     round: int = 0
-    result: Optional[dict[str, Any]] = None
+    result: dict[str, Any] | None = None
 
 
 @dataclass
@@ -115,8 +125,8 @@ class Launcher:
         self.dead = False
         self.asleep_until = 0.0
         self.cut_until = 0.0
-        self.ranks: Optional[RoundId] = None
-        self.told: Optional[dict[str, Any]] = None
+        self.ranks: RoundId | None = None
+        self.told: dict[str, Any] | None = None
         identity = Identity(pod.uid, pod.starts, EPOCH + world.now + pod.skew)
         timing = world.timing
         self.member = Member(
@@ -128,10 +138,10 @@ class Launcher:
             highest=pod.round,
             verdict=pod.marker,
         )
-        self.coordinator: Optional[Coordinator] = None
+        self.coordinator: Coordinator | None = None
         self.held: dict[Identity, tuple[Report, float]] = {}
         self._revision = -1
-        self._connection: Optional[Launcher] = None
+        self._connection: Launcher | None = None
         self._connected_at = 0.0
         self._wake_token = 0
         if pod.worker == 0:
@@ -196,7 +206,7 @@ class Launcher:
         elif isinstance(effect, me.StartRanks):
             self.world.start_ranks(self, effect.order)
         elif isinstance(effect, me.StopRanks):
-            self.world.at(self.world.rng.choice((0.05, 0.3, 5.0)), self.end_ranks, effect.round)
+            self.world.at(self.world.rng.choice((0.05, 1.0, 5.0)), self.end_ranks, effect.round)
         elif self.coordinator is None:
             self.keep_marker(dict(effect.document))
 
@@ -259,7 +269,7 @@ class Launcher:
         if self.coordinator is not None:
             self.hear_report(report, self)
             return
-        stale = self.world.now - self._connected_at > RECONNECT_SECONDS
+        stale = self.world.now - self._connected_at > self.world.scenario.connection_seconds
         if self._connection is None or self._connection.dead or stale:
             self._connection, self._connected_at = self.world.resolve(), self.world.now
         target = self._connection
@@ -406,7 +416,7 @@ class World:
         self.current: dict[int, Pod] = {}
         self.running: dict[str, Launcher] = {}
         self.launchers: dict[Identity, Launcher] = {}
-        self.official: Optional[dict[str, Any]] = None
+        self.official: dict[str, Any] | None = None
         self.had_zombies = False
         self._zombies: set[str] = set()
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -436,7 +446,9 @@ class World:
             if steps % 32 == 0 and self.now > self.scenario.quiet_at and self._ended():
                 assert self.official is not None
                 return str(self.official["outcome"])
-        raise Violation(f"no end {self.scenario.deadline - self.scenario.quiet_at:.0f} s after the last fault")
+        raise Violation(
+            f"no end {self.scenario.deadline - self.scenario.quiet_at:.0f} s after the last fault"
+        )
 
     def in_faults(self) -> bool:
         """Whether faults still happen."""
@@ -483,7 +495,8 @@ class World:
             self.at(delay, self._start, launcher.pod)
 
     def replace(self, worker: int, *, zombie: bool) -> None:
-        """Another pod takes the worker's name. As a zombie the old one lives on, on a node that is cut off."""
+        """Another pod takes the worker's name. As a zombie the old one lives on, on a node that is cut
+        off."""
         old = self.running.get(self.current[worker].uid)
         if zombie and old is not None:
             self.had_zombies = True
@@ -503,7 +516,7 @@ class World:
             if uid in self.running:
                 self.kill(self.running[uid])
 
-    def resolve(self) -> Optional[Launcher]:
+    def resolve(self) -> Launcher | None:
         """What worker 0's name leads to: the pod, or while faults last one that was."""
         running = [x for x in self.running.values() if x.worker == 0]
         if not self.in_faults() or self.rng.random() < 0.5:
@@ -520,7 +533,7 @@ class World:
 
     def _fault(self) -> None:
         rng = self.rng
-        worker = 0 if rng.random() < 0.3 else rng.randrange(self.scenario.workers)
+        worker = 0 if rng.random() < self.scenario.rivals else rng.randrange(self.scenario.workers)
         launcher = self.running.get(self.current[worker].uid)
         kind = rng.choice(("crash", "crash", "replace", "zombie", "cut", "sleep", "sigterm"))
         if launcher is None or (kind in ("replace", "zombie", "sigterm") and not self._may_replace(launcher)):
@@ -580,7 +593,7 @@ class World:
         if launcher.dead or launcher.ranks != round_id:
             return
         rng = self.rng
-        code: Optional[int] = rng.choice((1, 1, 75, None))
+        code: int | None = rng.choice((1, 1, 75, None))
         if rng.random() < self.scenario.user_error and not consequence:
             code = 65
         failure = RankFailure(

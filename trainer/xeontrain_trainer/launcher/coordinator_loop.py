@@ -1,0 +1,273 @@
+"""Drives the coordinator: its effects become files and log lines, held answers are let go when there is
+news."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ..gang import coordinator as gang
+from ..gang.coordinator import Coordinator
+from ..gang.messages import Answer, Report
+from ..gang.timing import FAREWELL_SECONDS, Timing
+from ..gang.verdict import SUCCEEDED, Decision
+from .results import JobDir, StateDir, fit_document, read_metrics, result_document, write_termination
+from .settings import Settings
+
+TICK_SECONDS = 0.5
+RENDEZVOUS_PORTS = 100
+RETRY_SECONDS = 2.0
+CONCLUDE_SECONDS = 1.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A round's number, written down, and a port that was free; or a result that another has left in
+    storage."""
+
+    number: int = 0
+    master_port: int = 0
+    result: Optional[Mapping[str, Any]] = None
+
+
+class CoordinatorLoop:
+    """Worker 0's side of the gang. `published` is set once the verdict is on disk and everybody may hear
+    it."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        *,
+        settings: Settings,
+        timing: Timing,
+        state: StateDir,
+        job_dir: JobDir,
+        metrics_file: str,
+        say: Say,
+    ) -> None:
+        self.coordinator = coordinator
+        self.published = asyncio.Event()
+        self._settings = settings
+        self._timing = timing
+        self._state = state
+        self._job_dir = job_dir
+        self._metrics_file = metrics_file
+        self._say = say
+        self._news = asyncio.Event()
+        self._revision = coordinator.revision
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Looks at the clock, for ever."""
+        while True:
+            self.coordinator.tick(time.monotonic())
+            self.settle()
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def exchange(self, report: Report) -> Answer:
+        """The answer to a report, held for at most a period while there is nothing to say."""
+        coordinator = self.coordinator
+        now = time.monotonic()
+        coordinator.receive(report, now)
+        self.settle()
+        deadline = now + self._timing.period
+        while True:
+            answer = coordinator.answer(report)
+            left = deadline - time.monotonic()
+            if left <= 0 or coordinator.urgent(answer, report):
+                return answer
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), left)
+
+    async def farewell(self) -> None:
+        """Returns when every member has heard the verdict, or after FAREWELL_SECONDS."""
+        until = time.monotonic() + FAREWELL_SECONDS
+        while time.monotonic() < until and not self.coordinator.all_have_heard():
+            await asyncio.sleep(0.02)
+
+    async def conclude(self) -> None:
+        """Returns when all members have been told that the round is over, or after CONCLUDE_SECONDS."""
+        until = time.monotonic() + CONCLUDE_SECONDS
+        while time.monotonic() < until and self.coordinator.round is not None:
+            await asyncio.sleep(0.02)
+
+    def settle(self) -> None:
+        """Does what the coordinator wants and lets go of answers that may have changed."""
+        for effect in self.coordinator.take_effects():
+            self._perform(effect)
+        if self.coordinator.revision != self._revision:
+            self._revision = self.coordinator.revision
+            news, self._news = self._news, asyncio.Event()
+            news.set()
+
+    def _perform(self, effect: gang.CoordinatorEffect) -> None:
+        if isinstance(effect, gang.PrepareRound):
+            self._spawn(asyncio.ensure_future(self._prepare(effect.above)))
+        elif isinstance(effect, gang.Publish):
+            self._spawn(asyncio.ensure_future(self._publish(effect.decision)))
+        elif isinstance(effect, gang.RoundOpened):
+            self._say(describe_start(effect))
+        else:
+            self._say(
+                describe_end(
+                    effect, limit=self._settings.backoff_limit, total=self.coordinator.failures_counted
+                )
+            )
+
+    def _spawn(self, work: asyncio.Task[None]) -> None:
+        self._tasks.add(work)
+        work.add_done_callback(self._tasks.discard)
+
+    # A round's number and port.
+
+    async def _prepare(self, above: int) -> None:
+        try:
+            prepared = await asyncio.to_thread(self._write_round, above)
+        except OSError as error:
+            self._say(f"a round cannot be prepared: {error}; trying again")
+            self.coordinator.prepare_failed(time.monotonic())
+        else:
+            if prepared.result is not None:
+                self.coordinator.adopt(prepared.result)
+            else:
+                self.coordinator.round_prepared(
+                    prepared.number, master_port=prepared.master_port, now=time.monotonic()
+                )
+        self.settle()
+
+    def _write_round(self, above: int) -> Prepared:
+        """In this order: the number into storage, then a look for a result. Another coordinator that
+        publishes looks for a newer number after it has written its result, so one of the two sees the
+        other."""
+        number = max(above, self._job_dir.read_round()) + 1
+        self._job_dir.write_round(number)
+        self._state.write_round(number)
+        result = self._job_dir.read_result(job_uid=self._settings.job_uid)
+        if result is not None:
+            return Prepared(result=result)
+        settings = self._settings
+        port = find_port(settings.pod_ip, first=settings.master_port, round_number=number)
+        return Prepared(number=number, master_port=port)
+
+    # The verdict.
+
+    async def _publish(self, decision: Decision) -> None:
+        while True:
+            try:
+                document = await asyncio.to_thread(self._write_verdict, decision)
+                break
+            except OSError as error:
+                self._say(f"the verdict cannot be written: {error}; trying again")
+                await asyncio.sleep(RETRY_SECONDS)
+        if document is None:
+            self._say("another launcher of worker 0 has opened a later round: this one stands back")
+            self.coordinator.withdraw()
+        else:
+            self.coordinator.published(document)
+            self.published.set()
+        self.settle()
+
+    def _write_verdict(self, decision: Decision) -> Optional[dict[str, Any]]:
+        """Writes result.json, the marker, the termination message, in this order; the document that stands.
+
+        None where storage shows that a newer coordinator has opened a later round: its word counts.
+        """
+        settings = self._settings
+        stands = self._job_dir.read_result(job_uid=settings.job_uid) or decision.document
+        if stands is None and self._job_dir.read_round() > decision.round:
+            return None
+        document = self._fit(stands if stands is not None else self._compose(decision))
+        if document["outcome"] == SUCCEEDED:
+            self._keep_result(document)
+        self._state.write_marker(document)
+        try:
+            write_termination(settings.termination_log, document, max_bytes=settings.termination_bytes)
+        except OSError as error:
+            self._say(f"{settings.termination_log} cannot be written: {error}")
+        return document
+
+    def _keep_result(self, document: Mapping[str, Any]) -> None:
+        """Without it the job has still succeeded; only a pod lost in the next second would not know."""
+        try:
+            self._job_dir.write_result(document)
+        except OSError as error:
+            self._say(f"result.json cannot be written to {self._job_dir.path}: {error}")
+
+    def _compose(self, decision: Decision) -> dict[str, Any]:
+        succeeded = decision.outcome == SUCCEEDED
+        final = read_metrics(self._metrics_file)
+        return result_document(
+            job_uid=self._settings.job_uid,
+            worker=self._settings.worker,
+            round_number=decision.round,
+            outcome=decision.outcome,
+            metrics=final.metrics if succeeded else {},
+            model=(final.model or self._job_dir.model_path()) if succeeded else None,
+            failures=decision.failures,
+            failure=decision.failure,
+        )
+
+    def _fit(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        fitted: dict[str, Any] = json.loads(
+            fit_document(document, max_bytes=self._settings.termination_bytes)
+        )
+        return fitted
+
+
+def find_port(host: str, *, first: int, round_number: int) -> int:
+    """The first port of the rendezvous range that can be bound, from `first + (round - 1) mod 100` upward and
+    round again. Raises OSError where none can."""
+    start = (round_number - 1) % RENDEZVOUS_PORTS
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for offset in range(RENDEZVOUS_PORTS):
+        port = first + (start + offset) % RENDEZVOUS_PORTS
+        if port <= 65535 and _is_free(port, family=family):
+            return port
+    raise OSError(f"none of the ports {first} to {first + RENDEZVOUS_PORTS - 1} is free for the rendezvous")
+
+
+def _is_free(port: int, *, family: socket.AddressFamily) -> bool:
+    """As rank 0's store will bind it: on all addresses, with SO_REUSEADDR."""
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def describe_start(opened: gang.RoundOpened) -> str:
+    """A round's start in one line."""
+    order, workers = opened.order, opened.workers
+    ranks = order.ranks_per_worker
+    return (
+        f"round {order.round.number}: world size {workers * ranks} ({workers} workers x {ranks} ranks), "
+        f"rendezvous at {order.master_addr}:{order.master_port}"
+    )
+
+
+def describe_end(ended: gang.RoundEnded, *, limit: int, total: int) -> str:
+    """A round's end in one line."""
+    record = ended.failure
+    if record is None:
+        why = {
+            "lost": "a worker was lost or replaced, which is not counted as a failure",
+            "interrupted": "a worker was asked to stop, which is not counted as a failure",
+        }
+        return f"round {ended.number} has ended: {why.get(ended.kind, ended.kind)}"
+    cause = record.cause
+    how = f"exit code {cause.exit_code}" if cause.signal is None else f"signal {cause.signal}"
+    return (
+        f"round {ended.number} has failed: rank {cause.rank} of worker {cause.worker}, {how}: "
+        f"{cause.message or 'no message'} (failure {total}, backoffLimit {limit})"
+    )

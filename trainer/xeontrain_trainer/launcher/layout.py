@@ -1,0 +1,125 @@
+"""What this worker's machine gives: the plan for a number of ranks, the `cpu` object, a reason to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from ..gang.messages import Refusal
+from ..machine import (
+    INTEL_OPENMP_NAMES,
+    TCMALLOC_NAMES,
+    Machine,
+    MachineError,
+    find_interface,
+    find_library,
+    format_cpus,
+    read_machine,
+)
+from ..plan import Plan, PlanError, PlanRequest, auto_ranks, make_plan
+from .exclusive import Exclusiveness, judge_exclusive
+from .settings import Settings
+
+TEXT_LIMIT = 500
+
+
+class Layout:
+    """The machine as read at the start, and what follows from it. `refusal`: set where no round can ever
+    run."""
+
+    def __init__(self, settings: Settings, *, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environ = dict(environ)
+        self._machine: Optional[Machine] = None
+        self._exclusive: Optional[Exclusiveness] = None
+        self.plan: Optional[Plan] = None
+        self.refusal: Optional[Refusal] = None
+        self._read()
+
+    def _read(self) -> None:
+        try:
+            self._machine = read_machine()
+            self.plan = self.plan_for(self._settings.ranks_per_worker)
+        except (MachineError, PlanError) as error:
+            self.refusal = Refusal("PlanImpossible", str(error)[:TEXT_LIMIT])
+            return
+        self._exclusive = self._judge(self._machine)
+        if self._settings.pinning == "Required" and self._exclusive.value != "True":
+            self.refusal = Refusal(
+                "NotPinned", f"spec.pinning is Required, but {self._exclusive.message}"[:TEXT_LIMIT]
+            )
+
+    def _judge(self, machine: Machine) -> Exclusiveness:
+        settings = self._settings
+        return judge_exclusive(machine, cpu_limit_millis=settings.cpu_limit_millis, pinning=settings.pinning)
+
+    def look_again(self) -> None:
+        """Judges anew whether the CPUs are exclusive: the kubelet may change the set of a running
+        container."""
+        try:
+            machine = read_machine()
+        except MachineError:
+            return
+        self._exclusive = self._judge(machine)
+
+    @property
+    def ranks(self) -> int:
+        """What this worker reports: the ranks that it is asked for, or with Auto the ranks that it wants."""
+        settings = self._settings
+        if settings.ranks_per_worker is not None:
+            return settings.ranks_per_worker
+        if self._machine is None:
+            return 1
+        return auto_ranks(self._machine, cpu_limit_millis=settings.cpu_limit_millis, pinning=settings.pinning)
+
+    def plan_for(self, ranks: Optional[int]) -> Plan:
+        """The plan for this many ranks. Raises PlanError."""
+        if self._machine is None:
+            raise PlanError("this machine's CPUs cannot be read")
+        settings = self._settings
+        return make_plan(
+            self._machine,
+            PlanRequest(
+                ranks=ranks,
+                workers=settings.workers,
+                worker=settings.worker,
+                ccl_workers_per_rank=settings.ccl_workers_per_rank,
+                cpu_limit_millis=settings.cpu_limit_millis,
+                pinning=settings.pinning,
+                interface=settings.interface or find_interface(settings.pod_ip),
+                environ=self._environ,
+                tcmalloc=find_library(TCMALLOC_NAMES, environ=self._environ),
+                intel_openmp=find_library(INTEL_OPENMP_NAMES, environ=self._environ),
+            ),
+        )
+
+    def cpu(self) -> dict[str, Any]:
+        """The contract's `cpu` object."""
+        machine, plan, exclusive = self._machine, self.plan, self._exclusive
+        return {
+            "model": machine.model[:TEXT_LIMIT] if machine else "",
+            "instructionSet": machine.instruction_set if machine else "baseline",
+            "cpus": format_cpus(machine.numbers)[:TEXT_LIMIT] if machine else "",
+            "ranks": len(plan.ranks) if plan else 0,
+            "coresPerRank": plan.cores_per_rank if plan else 0,
+            "commCoresPerRank": plan.comm_cores_per_rank if plan else 0,
+            "exclusive": exclusive.value if exclusive else "Unknown",
+            "reason": exclusive.reason if exclusive else "NotProven",
+            "message": exclusive.message[:TEXT_LIMIT] if exclusive else "the machine could not be read",
+        }
+
+    def describe(self) -> list[str]:
+        """The plan in a line or two, for the log."""
+        if self.refusal is not None:
+            return [self.refusal.message]
+        cpu = self.cpu()
+        spare = f" and {cpu['commCoresPerRank']} for communication" if cpu["commCoresPerRank"] else ""
+        lines = [
+            f"{cpu['model'] or 'unknown CPU'} ({cpu['instructionSet']}), CPUs {cpu['cpus']}: "
+            f"{_count(cpu['ranks'], 'rank')} of {_count(cpu['coresPerRank'], 'core')}{spare}"
+        ]
+        return lines + list(self.plan.warnings if self.plan else ())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,247 @@
+"""Drives the member: its effects become processes and files, its reports go out, answers come in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Optional
+
+from ..gang import member as gang
+from ..gang.identity import RoundId
+from ..gang.member import Member
+from ..gang.messages import Answer, Order, RankFailure, Refusal
+from ..gang.timing import RANK_STOP_SECONDS
+from ..plan import PlanError
+from .causes import to_failure
+from .client import Transport, Unreachable
+from .layout import TEXT_LIMIT, Layout
+from .results import StateDir
+from .settings import Settings
+from .supervisor import RankExit, Round, Supervisor
+
+RETRY_SECONDS = 1.0
+COMPLAIN_EVERY_SECONDS = 30.0
+PATIENCE_SECONDS = 10.0
+TELL_STOP_SECONDS = 1.0
+LAST_REPORT_SECONDS = 0.5
+
+Say = Callable[[str], None]
+
+
+class MemberLoop:
+    """One task that does what the member wants, in order, until it has left.
+
+    `supervisor` is set after construction, because it calls back `rank_ended`.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        *,
+        settings: Settings,
+        layout: Layout,
+        state: StateDir,
+        transport: Transport,
+        say: Say,
+    ) -> None:
+        self.member = member
+        self.supervisor: Optional[Supervisor] = None
+        self._settings = settings
+        self._layout = layout
+        self._state = state
+        self._transport = transport
+        self._say = say
+        self._wake = asyncio.Event()
+        self._exchange: Optional[asyncio.Task[Answer]] = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._retry_at = 0.0
+        self._complained_at = time.monotonic() - COMPLAIN_EVERY_SECONDS + PATIENCE_SECONDS
+
+    # The loop.
+
+    async def run(self) -> None:
+        """Runs until the member was asked to stop and has no ranks any more."""
+        while not (self.member.leaving and not self.member.alive):
+            self._wake.clear()
+            await self._perform_effects()
+            self._collect_answer()
+            self._report_if_due()
+            await self._sleep()
+        await self._report_once_more()
+        self._transport.close()
+
+    async def _sleep(self) -> None:
+        """Until something happens, or the next report is due."""
+        if self.member.changed and not self._waiting_to_retry():
+            return
+        now = time.monotonic()
+        until = max(self.member.next_report_at(), self._retry_at) - now
+        if self._exchange is not None:
+            until = max(until, RETRY_SECONDS)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), max(0.0, until))
+
+    def _waiting_to_retry(self) -> bool:
+        return time.monotonic() < self._retry_at
+
+    def wake(self) -> None:
+        """Something has happened to the member."""
+        self._wake.set()
+
+    def _spawn(self, work: asyncio.Task[None]) -> None:
+        self._tasks.add(work)
+        work.add_done_callback(self._tasks.discard)
+
+    # Reports.
+
+    def _report_if_due(self) -> None:
+        now = time.monotonic()
+        if not self.member.report_due(now) or self._waiting_to_retry():
+            return
+        if self._exchange is not None:
+            if not self.member.changed:
+                return
+            # The answer to the last report may be held: what has changed does not wait for it.
+            self._exchange.cancel()
+        report = self.member.make_report(now)
+        self._exchange = asyncio.ensure_future(self._transport.exchange(report))
+        self._exchange.add_done_callback(lambda _task: self.wake())
+
+    def _collect_answer(self) -> None:
+        task = self._exchange
+        if task is None or not task.done():
+            return
+        self._exchange = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self.member.receive(task.result(), time.monotonic())
+            self._complained_at = time.monotonic() - COMPLAIN_EVERY_SECONDS + PATIENCE_SECONDS
+            self.wake()
+        elif isinstance(error, Unreachable):
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            self._complain(error)
+        else:
+            raise error
+
+    def _complain(self, error: Unreachable) -> None:
+        """Says it now and then. Workers start in any order, so the first seconds are no news; after the
+        verdict worker 0 is of no interest."""
+        now = time.monotonic()
+        if self.member.verdict is not None:
+            return
+        if now - self._complained_at >= COMPLAIN_EVERY_SECONDS:
+            self._complained_at = now
+            self._say(f"worker 0 does not answer yet: {error}; still trying")
+
+    async def _report_once_more(self) -> None:
+        """What the gang should know before this launcher is gone; nobody waits for it for long."""
+        if self.member.verdict is not None:
+            return
+        if self._exchange is not None:
+            self._exchange.cancel()
+        with contextlib.suppress(Unreachable, asyncio.TimeoutError):
+            report = self.member.make_report(time.monotonic())
+            await asyncio.wait_for(self._transport.exchange(report), LAST_REPORT_SECONDS)
+
+    # Effects.
+
+    async def _perform_effects(self) -> None:
+        for effect in self.member.take_effects():
+            if isinstance(effect, gang.RememberRound):
+                await self._remember_round(effect.number)
+            elif isinstance(effect, gang.StartRanks):
+                await self._start(effect.order)
+            elif isinstance(effect, gang.StopRanks):
+                self._spawn(asyncio.ensure_future(self._stop(effect.round)))
+            else:
+                await self._keep_verdict(effect)
+
+    async def _remember_round(self, number: int) -> None:
+        try:
+            await asyncio.to_thread(self._state.write_round, number)
+        except OSError as error:
+            self._say(f"the number of round {number} cannot be kept in {self._state.path}: {error}")
+
+    async def _keep_verdict(self, effect: gang.KeepVerdict) -> None:
+        if self._settings.worker == 0:
+            return  # The coordinator's side has written it, before it told anyone.
+        try:
+            await asyncio.to_thread(self._state.write_marker, effect.document)
+        except OSError as error:
+            self._say(f"the verdict cannot be kept in {self._state.path}: {error}")
+        outcome = str(effect.document["outcome"])
+        self._say(f"the job is over: {outcome}. This worker waits to be deleted")
+
+    async def _start(self, order: Order) -> None:
+        assert self.supervisor is not None
+        settings = self._settings
+        try:
+            plan = self._layout.plan_for(order.ranks_per_worker)
+            self._layout.plan = plan
+            self.member.cpu = self._layout.cpu()
+            await self.supervisor.start(self._round(order), plan=plan)
+        except PlanError as error:
+            self.member.refuse(Refusal("PlanImpossible", str(error)[:TEXT_LIMIT]))
+            self.member.ranks_ended(order.round)
+            return
+        except OSError as error:
+            rank = settings.worker * order.ranks_per_worker
+            self.member.rank_failed(order.round, _start_failure(error, worker=settings.worker, rank=rank))
+            self.member.ranks_ended(order.round)
+            return
+        self.member.ranks_started(order.round)
+        self._spawn(asyncio.ensure_future(self._watch(order.round)))
+
+    def _round(self, order: Order) -> Round:
+        settings = self._settings
+        return Round(
+            number=order.round.number,
+            worker=settings.worker,
+            workers=settings.workers,
+            ranks_per_worker=order.ranks_per_worker,
+            master_addr=order.master_addr,
+            master_port=order.master_port,
+            run_id=settings.job_uid,
+            restart_count=order.round.number - 1,
+            max_restarts=settings.backoff_limit,
+        )
+
+    async def _watch(self, round_id: RoundId) -> None:
+        assert self.supervisor is not None
+        await self.supervisor.wait()
+        self.member.ranks_ended(round_id)
+        self.wake()
+
+    async def _stop(self, round_id: RoundId) -> None:
+        if self.supervisor is not None and self.member.round == round_id:
+            await self.supervisor.stop(grace_seconds=RANK_STOP_SECONDS)
+
+    # What happens.
+
+    def rank_ended(self, ended: RankExit) -> None:
+        """The supervisor's word that a rank has ended."""
+        failure = to_failure(ended, worker=self._settings.worker)
+        round_id = self.member.round
+        if failure is not None and round_id is not None and round_id.number == ended.round:
+            self.member.rank_failed(round_id, failure)
+            self.wake()
+
+    async def leave(self) -> None:
+        """SIGTERM. The gang is told first, so that the ranks of all workers end together and none of them
+        looks like a failure; if nobody answers, the ranks here end anyway."""
+        self.member.request_stop()
+        self.wake()
+        await asyncio.sleep(TELL_STOP_SECONDS)
+        self.member.stop_now()
+        self.wake()
+
+
+def _start_failure(error: OSError, *, worker: int, rank: int) -> RankFailure:
+    text = f"the ranks could not be started: {error}"[:TEXT_LIMIT]
+    return RankFailure(
+        worker=worker, rank=rank, exit_code=1, signal=None, message=text, time=time.time(), consequence=False
+    )
