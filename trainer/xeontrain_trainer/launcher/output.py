@@ -3,6 +3,7 @@ failure."""
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 from typing import Any
@@ -42,7 +43,7 @@ class ErrorTail:
     """The last 64 KiB of a rank's standard error."""
 
     def __init__(self) -> None:
-        self._lines: list[bytes] = []
+        self._lines: collections.deque[bytes] = collections.deque()
         self._size = 0
 
     def add(self, line: bytes) -> None:
@@ -50,11 +51,12 @@ class ErrorTail:
         self._lines.append(line)
         self._size += len(line) + 1
         while self._size > KEEP_BYTES and len(self._lines) > 1:
-            self._size -= len(self._lines.pop(0)) + 1
+            self._size -= len(self._lines.popleft()) + 1
 
     def message(self) -> str:
         """The exception's line of the last traceback, else the last line that is not blank, else ""."""
-        return one_line(_exception_line(self._lines) or _last_line(self._lines))
+        lines = list(self._lines)
+        return one_line(_exception_line(lines) or _last_line(lines))
 
 
 def error_file_message(text: str) -> str:

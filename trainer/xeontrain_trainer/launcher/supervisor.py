@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from .. import contract
+from ..machine import count_oom_kills
 from ..plan import Plan
 from .files import remove, write_json
 from .logs import RoundLogs, joined
@@ -65,11 +66,13 @@ class RankExit:
         return self.exit_code in contract.USER_ERROR_EXITS
 
 
-def exit_message(code: int, *, said: str) -> str:
+def exit_message(code: int, *, said: str, out_of_memory: bool = False) -> str:
     """One line for people about a return code (negative: a signal) and what the rank said last; "" for
-    success."""
+    success. `out_of_memory`: the kernel has ended a process of the container for it."""
     if code >= 0:
         return said or (f"ended with exit code {code} and no message" if code else "")
+    if out_of_memory and -code == signal.SIGKILL:
+        return "ended by SIGKILL: the container ran out of memory. Raise spec.resources.memory"
     try:
         name = signal.Signals(-code).name
     except ValueError:
@@ -115,6 +118,7 @@ class Supervisor:
         self._ranks: list[_Rank] = []
         self._exits: list[RankExit] = []
         self._stopped = False
+        self._oom_kills = 0
 
     @property
     def alive(self) -> int:
@@ -140,6 +144,7 @@ class Supervisor:
             )
         self._prepare(order, plan=plan)
         self._ranks, self._exits, self._stopped = [], [], False
+        self._oom_kills = count_oom_kills()
         try:
             for local_rank in range(order.ranks_per_worker):
                 rank = self._spawn(order, local_rank)
@@ -244,7 +249,9 @@ class Supervisor:
             rank=rank.rank,
             exit_code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
-            message=exit_message(code, said=said),
+            message=exit_message(
+                code, said=said, out_of_memory=code < 0 and count_oom_kills() > self._oom_kills
+            ),
             time=now,
             stopped=self._stopped,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from .cpulist import format_cpus, parse_cpus
 from .host import INTEL_OPENMP_NAMES, TCMALLOC_NAMES, find_interface, find_library
 from .model import Cpu, Machine
-from .read import MachineError, read_machine
+from .read import MachineError, count_oom_kills, read_machine
 
 __all__ = [
     "INTEL_OPENMP_NAMES",
@@ -18,6 +18,7 @@ __all__ = [
     "Cpu",
     "Machine",
     "MachineError",
+    "count_oom_kills",
     "find_interface",
     "find_library",
     "format_cpus",

@@ -8,6 +8,7 @@ tried, the nearer first. A quota of any visible ancestor binds too, so the small
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Optional
@@ -48,6 +49,17 @@ def read_quota(tree: Tree) -> Optional[float]:
         if quota:
             quotas.append(quota)
     return min(quotas, default=None)
+
+
+def read_oom_kills(tree: Tree) -> int:
+    """How many processes of this control group the kernel has ended for want of memory; 0 where it does not
+    say."""
+    for folder in _folders(tree, "memory", upwards=False):
+        for name in ("memory.events", "memory.oom_control"):
+            found = re.search(r"^oom_kill (\d+)$", tree.text(folder, name) or "", flags=re.MULTILINE)
+            if found:
+                return int(found.group(1))
+    return 0
 
 
 def _first_list(tree: Tree, *, controller: str, names: Iterable[str]) -> Optional[tuple[int, ...]]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from .cgroup import read_cpuset, read_memory_nodes, read_quota
+from .cgroup import read_cpuset, read_memory_nodes, read_oom_kills, read_quota
 from .cpuinfo import CpuInfo, parse_cpuinfo
 from .cpulist import format_cpus, parse_cpus
 from .model import FEATURE_FLAGS, Cpu, Machine
@@ -51,6 +51,12 @@ def read_machine(root: str = "/", *, cpus: Optional[Iterable[int]] = None) -> Ma
         features=_common_features(known),
         mixed=len({(info.model, _features(info)) for info in known}) > 1,
     )
+
+
+def count_oom_kills(root: str = "/") -> int:
+    """How many processes of this container the kernel has ended for want of memory; 0 where it does not
+    say."""
+    return read_oom_kills(Tree(root))
 
 
 def _nothing_left(root: str, *, online: tuple[int, ...], asked: Optional[tuple[int, ...]]) -> str:

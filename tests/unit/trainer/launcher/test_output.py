@@ -106,15 +106,23 @@ def test_a_message_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "message"),
+    ("code", "said", "out_of_memory", "message"),
     [
-        pytest.param(0, "", "", id="success"),
-        pytest.param(1, "ValueError: x", "ValueError: x", id="said"),
-        pytest.param(1, "", "ended with exit code 1 and no message", id="silent"),
-        pytest.param(-9, "a warning from before", "ended by SIGKILL", id="killed"),
-        pytest.param(-6, "terminate called", "ended by SIGABRT: terminate called", id="aborted"),
-        pytest.param(-63, "", "ended by signal 63", id="real-time"),
+        pytest.param(0, "", False, "", id="success"),
+        pytest.param(1, "ValueError: x", False, "ValueError: x", id="said"),
+        pytest.param(1, "", False, "ended with exit code 1 and no message", id="silent"),
+        pytest.param(-9, "a warning from before", False, "ended by SIGKILL", id="killed"),
+        pytest.param(
+            -9,
+            "",
+            True,
+            "ended by SIGKILL: the container ran out of memory. Raise spec.resources.memory",
+            id="out-of-memory",
+        ),
+        pytest.param(-11, "", True, "ended by SIGSEGV", id="not-for-memory"),
+        pytest.param(-6, "terminate called", False, "ended by SIGABRT: terminate called", id="aborted"),
+        pytest.param(-63, "", False, "ended by signal 63", id="real-time"),
     ],
 )
-def test_exit_message(code: int, said: str, message: str) -> None:
-    assert exit_message(code, said=said) == message
+def test_exit_message(code: int, said: str, out_of_memory: bool, message: str) -> None:
+    assert exit_message(code, said=said, out_of_memory=out_of_memory) == message

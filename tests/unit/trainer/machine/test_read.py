@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from xeontrain_trainer.machine import Machine, MachineError, read_machine
+from xeontrain_trainer.machine import Machine, MachineError, count_oom_kills, read_machine
 
 from tests.unit.trainer.machines import build, cpuinfo, machines, mask, tree_of, write
 
@@ -226,6 +226,35 @@ def test_rubbish_in_any_file_is_survived(tmp_path: Path, rubbish: str) -> None:
         with contextlib.suppress(MachineError):
             assert set(read_machine(str(tmp_path)).numbers) <= {0, 1, 2, 3}
         (tmp_path / path).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "kills"),
+    [
+        pytest.param(
+            {
+                "proc/self/cgroup": "0::/\n",
+                "proc/self/mountinfo": "30 23 0:26 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+                "sys/fs/cgroup/memory.events": "low 0\noom 3\noom_kill 2\noom_group_kill 0\n",
+            },
+            2,
+            id="cgroup-v2",
+        ),
+        pytest.param(
+            {
+                "proc/self/cgroup": "5:memory:/a\n",
+                "proc/self/mountinfo": "33 23 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+                "sys/fs/cgroup/memory/a/memory.oom_control": "under_oom 0\noom_kill 1\n",
+            },
+            1,
+            id="cgroup-v1",
+        ),
+        pytest.param({}, 0, id="nothing-there"),
+    ],
+)
+def test_kills_for_want_of_memory_are_counted(tmp_path: Path, files: dict[str, str], kills: int) -> None:
+    write(tmp_path, files)
+    assert count_oom_kills(str(tmp_path)) == kills
 
 
 def test_this_machine_is_the_affinity_mask_of_this_process() -> None:
