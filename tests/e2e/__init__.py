@@ -1,0 +1,1 @@
+"""Jobs on real kubelets, seen from the outside only: kubectl and helm."""
