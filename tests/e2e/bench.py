@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def short_jobs(cluster: Cluster, *, runs: int) -> list[Figure]:
-    """Jobs of two workers that do no training: how long Kubernetes, launcher and operator take by themselves."""
+    """Jobs of two workers that do no training: what Kubernetes, launcher and operator take by themselves."""
     to_running, to_succeeded = [], []
     for number in range(runs):
         ns = _new_namespace(cluster)

@@ -12,8 +12,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 # A rank that says who it is and then waits until worker 0's rank has been told to go on by a file.
 WAITING = (
-    "import os, sys, time\n"
-    "print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], 'round', os.environ['XEONTRAIN_ROUND'], flush=True)\n"
+    "import os, time\n"
+    "rank, world, number = (os.environ[n] for n in ('RANK', 'WORLD_SIZE', 'XEONTRAIN_ROUND'))\n"
+    "print(f'rank {rank} of {world} round {number}', flush=True)\n"
     "while not os.path.exists('/tmp/go'): time.sleep(0.2)\n"
 )
 STORAGE = {"storage": {"size": "100Mi"}}
