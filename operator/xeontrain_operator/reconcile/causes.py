@@ -21,10 +21,7 @@ from xeontrain_operator.reconcile.pods import (
     terminations,
     trainer_status,
 )
-
-MAX_QUOTE = 500
-"""Characters of somebody else's message that a condition repeats."""
-
+from xeontrain_operator.reconcile.text import quote, sentence
 
 # What is said first where several causes meet.
 _GRAVITY: tuple[str, ...] = (
@@ -132,7 +129,7 @@ def find_causes(
     very pod and while its container does not run.
     """
     events = list(events)
-    numbered = by_worker(pods)
+    numbered = {worker: pod for worker, pod in by_worker(pods).items() if worker < workers}
     missing = [worker for worker in range(workers) if worker not in numbered]
     found: dict[_Finding, list[int]] = {}
     refusal = _pods_refused(stateful_set, events) if missing else None
@@ -210,11 +207,11 @@ def last_end(pod: Document) -> str:
     """How the trainer container has ended last, in a few words."""
     ended: Mapping[str, Any] = next(iter(terminations(pod)), {})
     code, reason = ended.get("exitCode"), ended.get("reason") or "Error"
-    said = " ".join(str(ended.get("message") or "").split())
+    said = quote(ended.get("message") or "")
     words = (
         "killed for using more than its memory" if reason == "OOMKilled" else f"{reason}, exit code {code}"
     )
-    return f"{words}: {said[:MAX_QUOTE]}" if said else words
+    return f"{words}: {said}" if said else words
 
 
 def _image(pod: Document) -> str:
@@ -289,10 +286,8 @@ def _event_time(event: Document) -> str:
 
 
 def _quote(said: object) -> str:
-    """Another program's message: on one line, bounded, ending like a sentence, safe for `format`."""
-    text = " ".join(str(said).split())
-    text = text if len(text) <= MAX_QUOTE else f"{text[: MAX_QUOTE - 3]}..."
-    return _braces(text if text.endswith((".", "!", "?")) else f"{text}.")
+    """Another program's message as a sentence, safe for `format`."""
+    return _braces(sentence(quote(said)))
 
 
 def _braces(text: str) -> str:

@@ -179,11 +179,14 @@ def _decision(
     makes_set = any(isinstance(action, Create) and action.kind == "StatefulSet" for action in actions)
     workers = situation.spec.workers
     sentence = f"StatefulSet {situation.job.metadata.name} with {workers} worker{'s' if workers > 1 else ''}."
-    events = tell(old, new, made_workers=sentence if makes_set else None)
+    status = new.to_dict()
+    # The same decision may be taken twice before its effects are seen; what it says is said once.
+    is_news = status != dict(situation.observed.job.get("status") or {})
+    events = tell(old, new, made_workers=sentence if makes_set else None) if is_news else []
     waits = [wait for wait in requeue if wait is not None]
     return Decision(
         actions=actions,
-        status=new.to_dict(),
+        status=status,
         events=tuple(events),
         requeue_seconds=min(waits, default=None),
         **more,

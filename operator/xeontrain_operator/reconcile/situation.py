@@ -48,7 +48,8 @@ class Situation:
     @cached_property
     def pods(self) -> dict[int, Document]:
         """Pods by worker, terminating ones included."""
-        return by_worker(self.observed.pods)
+        numbered = by_worker(self.observed.pods)
+        return {worker: pod for worker, pod in numbered.items() if worker < self.spec.workers}
 
     @cached_property
     def running(self) -> dict[int, Document]:

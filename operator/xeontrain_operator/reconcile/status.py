@@ -42,7 +42,6 @@ from xeontrain_operator.reconcile.policies.usage import add_usage
 from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pods, list_workers
 from xeontrain_operator.reconcile.situation import Situation
 
-METRICS_LIMIT = 64
 SILENT_SECONDS = 10.0
 """After this long without an answer of worker 0's launcher the condition says so."""
 Update = dict[str, Any]
@@ -322,7 +321,7 @@ def _all_failures(counted: Counted, outcome: Outcome) -> Any:
 def _result(situation: Situation, outcome: Outcome) -> ResultStatus | None:
     verdict, keeps_pods = outcome.verdict, situation.spec.run_policy.clean_pod_policy == "None"
     log = None if keeps_pods or not situation.pods else log_config_map_name(situation.job.metadata)
-    metrics = dict(list(verdict.metrics.items())[:METRICS_LIMIT]) if verdict is not None else {}
+    metrics = dict(verdict.metrics) if verdict is not None else {}
     model = _model_place(situation, verdict.model) if verdict is not None and verdict.model else None
     found = ResultStatus(metrics=metrics, model=model, log=log)
     return found if found != ResultStatus() else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +10,16 @@ from typing import Any
 from xeontrain_operator.constants import CONTRACT_VERSION
 from xeontrain_operator.reconcile.observed import Document, LauncherReport
 from xeontrain_operator.reconcile.pods import pod_uid, terminations
+from xeontrain_operator.reconcile.text import printable
 
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
+
+# What a status may hold; a pod can say anything.
+COUNT_LIMIT = 2**31 - 1
+METRIC_LIMIT = 1e300
+METRICS_LIMIT = 64
+MODEL_LIMIT = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +50,11 @@ def read_verdict(document: object, *, uid: str) -> Verdict | None:
     metrics, failure, model = (document.get(key) for key in ("metrics", "failure", "model"))
     return Verdict(
         outcome=str(document["outcome"]),
-        round=_integer(document.get("round")),
+        round=count(document.get("round")),
         metrics=_numbers(metrics) if isinstance(metrics, Mapping) else {},
-        model=model if isinstance(model, str) else None,
-        failures=_integer(document.get("failures")),
-        failure=failure if isinstance(failure, Mapping) else {},
+        model=printable(model) if isinstance(model, str) and len(model) <= MODEL_LIMIT else None,
+        failures=count(document.get("failures")),
+        failure=_failure(failure) if isinstance(failure, Mapping) else {},
     )
 
 
@@ -83,13 +89,27 @@ def _decode(message: object) -> object:
         return None
 
 
-def _integer(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+def count(value: object) -> int:
+    """A count that a status may hold; 0 where a pod says something else."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= COUNT_LIMIT
+    return value if is_count and isinstance(value, int) else 0
+
+
+def _failure(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Its texts and whole numbers; anything else in it is no part of the contract."""
+    texts = {key: printable(value) for key, value in document.items() if isinstance(value, str)}
+    numbers = {
+        key: value
+        for key, value in document.items()
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= COUNT_LIMIT
+    }
+    return texts | numbers
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        str(name): value
+    numbers = {
+        printable(str(name)): float(value)
         for name, value in metrics.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= METRIC_LIMIT
     }
+    return dict(list(numbers.items())[:METRICS_LIMIT])

@@ -17,9 +17,11 @@ from xeontrain_operator.reconcile.causes import last_end
 from xeontrain_operator.reconcile.observed import Document, is_terminating
 from xeontrain_operator.reconcile.pods import pod_uid, restart_count, terminations, trainer_status
 from xeontrain_operator.reconcile.situation import Situation
+from xeontrain_operator.reconcile.text import quote, sentence
 from xeontrain_operator.reconcile.verdict import has_document
 
 REASON_LIMIT = 1024
+ROUND_DIGITS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +108,10 @@ def _look(pod: Document, *, known: Memory, uid: str) -> _Pod:
 
 def _new_rounds(situation: Situation) -> tuple[list[Mapping[str, Any]], str | None]:
     old = (situation.status.restarts or RestartsStatus()).last_counted
-    listed = [f for f in (situation.report or {}).get("failures") or () if _split(f.get("id")) is not None]
-    listed.sort(key=lambda failure: int(failure["id"].rpartition("/")[2]))
+    report = situation.report or {}
+    own = [(f, _split(f.get("id"))) for f in report.get("failures") or ()]
+    numbered = [(f, key[1]) for f, key in own if key is not None and key[0] == report.get("podUid")]
+    listed = [f for f, _ in sorted(numbered, key=lambda item: item[1])]
     new = [failure for failure in listed if _is_newer(failure["id"], than=old)]
     return new, (str(new[-1]["id"]) if new else old)
 
@@ -122,7 +126,7 @@ def _is_newer(identity: str, *, than: str | None) -> bool:
 
 def _split(identity: object) -> tuple[str, int] | None:
     pod, slash, number = str(identity).rpartition("/")
-    return (pod, int(number)) if slash and number.isdecimal() else None
+    return (pod, int(number)) if slash and number.isdecimal() and len(number) <= ROUND_DIGITS else None
 
 
 def _round_in_words(failure: Mapping[str, Any]) -> str:
@@ -138,15 +142,14 @@ def describe_failure(failure: Mapping[str, Any]) -> str:
         how = f"exit code {failure['exitCode']}"
     else:
         how = ""
-    said = " ".join(str(failure.get("message") or "").split())
+    said = quote(failure.get("message") or "")
     text = ", ".join([*who, *([how] if how else [])])
-    sentence = f"{text}: {said}" if text and said else text or said or "no cause was reported"
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+    return sentence(f"{text}: {said}" if text and said else text or said or "no cause was reported")
 
 
 def _end_in_words(situation: Situation, worker: int) -> str:
     pod = situation.pods[worker]
-    text = f"Worker {worker}: its container ended whole: {last_end(pod)}."
+    text = sentence(f"Worker {worker}: its container ended whole: {last_end(pod)}")
     if any(ended.get("reason") == "OOMKilled" for ended in terminations(pod)[:1]):
         limit = situation.spec.resources.memory
         text += f" spec.resources.memory is {limit}: raise it, or lower what the run needs."

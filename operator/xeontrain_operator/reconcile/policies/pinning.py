@@ -8,6 +8,7 @@ from xeontrain_operator.api import conditions as c
 from xeontrain_operator.api.v1alpha1 import TriState
 from xeontrain_operator.reconcile.pods import is_guaranteed
 from xeontrain_operator.reconcile.situation import Situation
+from xeontrain_operator.reconcile.text import quote, sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +43,10 @@ def _by_workers(cpus: dict[int, dict[str, object]], situation: Situation) -> Pin
         worker = next((w for w, cpu in cpus.items() if cpu.get("exclusive", "Unknown") == status), None)
         if worker is not None:
             said = cpus[worker].get("message") or cpus[worker].get("reason") or "its launcher gives no reason"
-            who = f"Worker {worker}: {said}"
             return Pinning(
                 status="False" if status == "False" else "Unknown",
                 reason=reason,
-                message=who if who.endswith(".") else f"{who}.",
+                message=sentence(f"Worker {worker}: {quote(said)}"),
             )
     each = situation.spec.resources.cpu
     who = "The worker has" if situation.spec.workers == 1 else f"Each of {situation.spec.workers} workers has"

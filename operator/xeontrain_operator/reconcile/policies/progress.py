@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from xeontrain_operator.api.conditions import timestamp
 from xeontrain_operator.api.v1alpha1 import CpuStatus, ProgressStatus
-from xeontrain_operator.reconcile.situation import Situation
+from xeontrain_operator.reconcile.situation import Situation, parse_time
+
+LONGEST_ETA_SECONDS = 10 * 365 * 86_400
+MOST_EPOCHS = 1_000_000_000
+MOST_CORES = 2**31 - 1
+Number = TypeVar("Number", int, float)
 
 
 def read_progress(situation: Situation) -> ProgressStatus | None:
@@ -18,7 +24,7 @@ def read_progress(situation: Situation) -> ProgressStatus | None:
         return old
     new = _progress(said)
     same = old is not None and new == old.model_copy(update={"updated_at": None})
-    return old if same else new.model_copy(update={"updated_at": said.get("time")})
+    return old if same else new.model_copy(update={"updated_at": _time(said.get("time"))})
 
 
 def finished_progress(old: ProgressStatus | None) -> ProgressStatus | None:
@@ -47,12 +53,12 @@ def stopped_progress(old: ProgressStatus | None) -> ProgressStatus | None:
 def _progress(said: Mapping[str, Any]) -> ProgressStatus:
     step, total = int(said["step"]), said.get("totalSteps")
     percent = min(100, step * 100 // total) if total else None
-    eta = said.get("etaSeconds")
-    eta_seconds = None if eta is None else _round_duration(float(eta))
+    eta = _bounded(said.get("etaSeconds"), LONGEST_ETA_SECONDS)
+    eta_seconds = None if eta is None else _round_duration(eta)
     return ProgressStatus(
         step=step,
         total_steps=total,
-        epoch=_rounded(said.get("epoch"), decimals=2),
+        epoch=_rounded(_bounded(said.get("epoch"), MOST_EPOCHS), decimals=2),
         percent=percent,
         loss=_significant(said.get("loss"), digits=4),
         samples_per_second=_significant(said.get("samplesPerSecond"), digits=3),
@@ -79,9 +85,9 @@ def read_cpu(situation: Situation) -> CpuStatus | None:
         instruction_set=_cut(first.get("instructionSet"), 64),
         precision=_cut(progress.get("precision"), 64) or old.precision,
         backend=_cut(progress.get("backend"), 64) or old.backend,
-        ranks=sum(int(cpu.get("ranks") or 0) for cpu in cpus) or None,
-        cores_per_rank=first.get("coresPerRank"),
-        comm_cores_per_rank=first.get("commCoresPerRank"),
+        ranks=_bounded(sum(int(cpu.get("ranks") or 0) for cpu in cpus) or None, MOST_CORES),
+        cores_per_rank=_bounded(first.get("coresPerRank"), MOST_CORES),
+        comm_cores_per_rank=_bounded(first.get("commCoresPerRank"), MOST_CORES),
         mixed=len({cpu.get("model") for cpu in cpus}) > 1 if cpus else None,
     )
 
@@ -107,6 +113,19 @@ def _significant(value: float | None, *, digits: int) -> float | None:
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.{digits}g}")
+
+
+def _bounded(value: Number | None, limit: Number) -> Number | None:
+    """None for what is past any sense: the status would be refused with it."""
+    return value if value is not None and 0 <= value <= limit else None
+
+
+def _time(text: object) -> str | None:
+    """As the API server takes it; a launcher of another version may write it otherwise."""
+    try:
+        return timestamp(parse_time(str(text)))
+    except (ValueError, OverflowError):
+        return None
 
 
 def _rounded(value: float | None, *, decimals: int) -> float | None:

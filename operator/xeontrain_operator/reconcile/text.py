@@ -1,0 +1,24 @@
+"""What others say, made fit for a condition, an event and a terminal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+QUOTE_LIMIT: Final = 500
+"""Characters of somebody else's message that we repeat."""
+
+
+def printable(text: str) -> str:
+    """Without control characters and halves of characters."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def quote(said: object) -> str:
+    """Another program's message, printable, on one line and bounded."""
+    text = " ".join(printable(str(said)).split())
+    return text if len(text) <= QUOTE_LIMIT else f"{text[: QUOTE_LIMIT - 3]}..."
+
+
+def sentence(text: str) -> str:
+    """With a full stop, where it has no end of its own."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
