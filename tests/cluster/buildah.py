@@ -81,17 +81,17 @@ class Buildah:
             self._run(argv, what=f"image {build.name}")
 
     def push(self, name: str) -> None:
-        """Copies an image into the OCI layout, uncompressed: gzip is most of a push and of an import."""
+        """Copies an image into the OCI layout; layers that are there already are not read again.
+
+        `buildah push` would compress every layer, most of the time of a copy and of an import; a commit of an
+        untouched container does not.
+        """
         with tempfile.TemporaryDirectory(prefix="xt-push-") as scratch:
-            argv = self._argv(
-                Path(scratch) / "run",
-                "push",
-                "--disable-compression",
-                "--format=oci",
-                name,
-                f"oci:{self.layout}:{name}",
-            )
-            self._run(argv, what=f"copy of {name}")
+            run = Path(scratch) / "run"
+            created = self._output(self._argv(run, "from", "--pull-never", name))
+            target = f"oci:{self.layout}:{name}"
+            options = ["--disable-compression", "--omit-timestamp", "--format=oci", "--rm"]
+            self._run(self._argv(run, "commit", *options, created, target), what=f"copy of {name}")
 
     def pushed(self) -> dict[str, str]:
         """Returns the manifests' digests in the OCI layout by image name."""
@@ -110,10 +110,16 @@ class Buildah:
             *arguments,
         ]
 
+    def _output(self, argv: Sequence[str]) -> str:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ComponentFailed(f"`{' '.join(argv[-3:])}` failed: {done.stderr.strip()}")
+        return done.stdout.strip()
+
     def _run(self, argv: Sequence[str], *, what: str) -> None:
         log = self._logs / f"{what.replace('/', '-').replace(':', '-').replace(' ', '-')}.log"
         started = time.monotonic()
-        say(f"{what}: building" if "build" in argv else what)
+        say(what)
         with log.open("w") as out, subprocess.Popen(argv, stdout=out, stderr=out) as process:
             while True:
                 try:

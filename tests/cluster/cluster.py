@@ -33,7 +33,7 @@ OPERATOR_NAMESPACE = "xeontrain-system"
 POOL_LABEL = "xeontrain.dev/pool"
 SYSTEM_TAINT = {"key": "xeontrain.dev/system", "value": "true", "effect": "NoSchedule"}
 NODE_GRACE_SECONDS = 40
-READY_SECONDS = 180
+READY_SECONDS = 300
 # Names that users and the chart's defaults write; docker.io/library is what a bare name means.
 ALIASES = {
     "operator": "docker.io/library/xeontrain-operator:0.1.0",

@@ -33,7 +33,8 @@ ETCD_URL = "http://127.0.0.1:2379"
 SERVICE_CIDR = "10.96.0.0/16"
 KUBERNETES_SERVICE_IP = "10.96.0.1"
 POD_CIDR = "10.244.0.0/16"
-READY_SECONDS = 120
+# Long, because a build may be going on beside it.
+READY_SECONDS = 300
 DAY_SECONDS = 86400
 
 

@@ -68,18 +68,25 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def _carry(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, address: str, port: int
 ) -> None:
-    try:
-        inner_reader, inner_writer = await asyncio.open_connection(address, port)
-    except OSError:
-        writer.close()
-        return
-    await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
-    for one in (writer, inner_writer):
-        one.close()
+    with contextlib.closing(writer):
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection(address, port)
+        except OSError:
+            return
+        with contextlib.closing(inner_writer):
+            await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
 
 
 async def _serve(listener: socket.socket, *, address: str, port: int) -> None:
-    server = await asyncio.start_server(lambda r, w: _carry(r, w, address=address, port=port), sock=listener)
+    # A connection whose ends both wait is referred to by nobody else, and would be collected as garbage.
+    carried: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_carry(reader, writer, address=address, port=port))
+        carried.add(task)
+        task.add_done_callback(carried.discard)
+
+    server = await asyncio.start_server(connected, sock=listener)
     stdin_ended = asyncio.Event()
     # Nobody writes to it: it becomes readable when the other end is closed.
     asyncio.get_running_loop().add_reader(0, stdin_ended.set)
