@@ -283,9 +283,9 @@ class Cache:
         return changed
 
     def phases(self) -> Counter[str]:
-        """How many jobs are in which phase, finished ones included."""
+        """How many jobs are in which phase, finished ones included. May be called from any thread."""
         counts = Counter((job.get("status") or {}).get("phase") or "Pending" for job in self.jobs.values())
-        counts.update(finished.phase for finished in self._finished.values())
+        counts.update(finished.phase for finished in tuple(self._finished.values()))
         return counts
 
     def _known_as_finished(self, body: Mapping[str, Any]) -> bool:

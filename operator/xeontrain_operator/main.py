@@ -15,7 +15,9 @@ from typing import Final
 import kopf
 
 from xeontrain_operator.handlers import lifecycle, probes, watches
-from xeontrain_operator.settings import Settings, SettingsError, load_settings
+from xeontrain_operator.handlers.runtime import make_runtime
+from xeontrain_operator.kube.config import ConfigurationError
+from xeontrain_operator.settings import SettingsError
 
 __all__ = ["lifecycle", "main", "probes", "watches"]
 
@@ -31,8 +33,8 @@ def main() -> int:
     """Run until SIGTERM or SIGINT. Returns the exit code: 0 after a signal, 1 where it could not go on."""
     configure_logging(json=os.environ.get(ENV_LOG_FORMAT, "plain") == "json")
     try:
-        asyncio.run(_operate(load_settings(os.environ)))
-    except SettingsError as error:
+        asyncio.run(_operate())
+    except (SettingsError, ConfigurationError) as error:
         _log.error("%s", error)
         return 1
     except Exception:
@@ -52,9 +54,12 @@ def configure_logging(*, json: bool) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-async def _operate(settings: Settings) -> None:
+async def _operate() -> None:
+    runtime = await make_runtime(os.environ)
+    settings = runtime.settings
     _log.info("serving %s", ", ".join(settings.watch_namespaces) or "all namespaces")
     await kopf.operator(
+        memo=kopf.Memo(runtime=runtime),
         standalone=True,
         clusterwide=not settings.watch_namespaces,
         namespaces=settings.watch_namespaces,

@@ -17,11 +17,27 @@ from prometheus_client import (
     disable_created_metrics,
     start_http_server,
 )
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 # A series of its own for the moment at which each counter was made is of no use to anyone here.
 disable_created_metrics()
 
 PHASES = ("Pending", "Starting", "Running", "Restarting", "Suspended", "Succeeded", "Failed")
+
+
+class _Jobs(Collector):
+    """Jobs by phase, counted when asked for, in the thread of whoever asks."""
+
+    def __init__(self, phases: Callable[[], Mapping[str, int]]) -> None:
+        self._phases = phases
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily("xeontrain_jobs", "Jobs by phase.", labels=["phase"])
+        phases = self._phases()
+        for phase in PHASES:
+            family.add_metric([phase], phases.get(phase, 0))
+        yield family
 
 
 class Metrics:
@@ -31,7 +47,6 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self._jobs = self._gauge("xeontrain_jobs", "Jobs by phase.", "phase")
         self._queue_depth = self._gauge("xeontrain_queue_depth", "Keys due and waiting.", "queue")
         self._queue_age = self._gauge(
             "xeontrain_queue_oldest_seconds", "Longest that a key has waited or been in work.", "queue"
@@ -55,10 +70,9 @@ class Metrics:
             "xeontrain_resync_timestamp_seconds", "When the last full resync ended.", registry=self.registry
         )
 
-    def set_jobs(self, phases: Mapping[str, int]) -> None:
-        """How many jobs are in which phase."""
-        for phase in PHASES:
-            self._jobs.labels(phase).set(phases.get(phase, 0))
+    def watch_jobs(self, phases: Callable[[], Mapping[str, int]]) -> None:
+        """Read how many jobs are in which phase whenever the figures are asked for."""
+        self.registry.register(_Jobs(phases))
 
     def watch_queue(self, name: str, *, depth: Callable[[], float], oldest: Callable[[], float]) -> None:
         """Read a queue's depth and age whenever the figures are asked for."""

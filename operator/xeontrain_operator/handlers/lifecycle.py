@@ -13,20 +13,17 @@ from xeontrain_operator.handlers.resync import SELECTOR
 from xeontrain_operator.handlers.runtime import Runtime, make_runtime
 from xeontrain_operator.kube import config, kinds
 from xeontrain_operator.kube.kinds import Kind
-from xeontrain_operator.settings import SettingsError
 
 # The kubelet rotates a service account's token well before it ends: take the new one in good time.
 _LOGIN_LIFETIME: Final = timedelta(minutes=10)
 
 
-@kopf.on.startup()
+@kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)
 async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
-    """Configure kopf, fill the cache, start to work."""
+    """Configure kopf, fill the cache, start to work. `main` has made the runtime; `kopf run` has not."""
     configure(settings)
-    try:
+    if "runtime" not in memo:
         memo.runtime = await make_runtime(os.environ)
-    except (SettingsError, config.ConfigurationError) as error:
-        raise kopf.PermanentError(str(error)) from error
     await memo.runtime.start()
 
 

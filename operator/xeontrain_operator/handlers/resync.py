@@ -65,7 +65,6 @@ class Resync:
                 await self._list(kind, namespace, first=first)
         self._done_at = time.monotonic()
         self._metrics.resynced(time.time())
-        self._metrics.set_jobs(self._cache.phases())
         for job in self._cache.jobs.values():
             self._enqueue(key_of(job))
 

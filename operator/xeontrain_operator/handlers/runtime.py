@@ -59,6 +59,7 @@ class Runtime:
     async def start(self) -> None:
         """Fill the cache, then start to work: a decision is never made on half a picture."""
         self._metrics_server = self.metrics.serve(self.settings.metrics_port)
+        self.metrics.watch_jobs(self.cache.phases)
         queue = self.reconciler.queue
         self.metrics.watch_queue("reconcile", depth=queue.depth, oldest=queue.oldest_seconds)
         polls = self.reconciler.polls
@@ -92,9 +93,9 @@ class Runtime:
         self.metrics.count_event(kinds.JOB.kind)
         key = key_of(body)
         if event_type == "DELETED":
-            if self.cache.drop_job(body):
+            self.cache.drop_job(body)
+            if self.cache.jobs.get(key) is None:
                 self.reconciler.forget(key)
-            self.metrics.set_jobs(self.cache.phases())
         elif self.cache.put_job(body):
             self.reconciler.queue.add(key)
 
@@ -127,8 +128,9 @@ async def make_runtime(environ: Mapping[str, str]) -> Runtime:
     Raises SettingsError or ConfigurationError, in words for whoever installs the operator.
     """
     kubeconfig = environ.get("KUBECONFIG", "")
+    settings = load_settings(environ)
     configuration = await config.load(
         in_cluster=config.SERVICE_HOST_ENV_NAME in environ and not kubeconfig,
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
     )
-    return Runtime(load_settings(environ), configuration=configuration)
+    return Runtime(settings, configuration=configuration)

@@ -142,8 +142,10 @@ class AioKubeClient:
         )
 
     async def pod_log(self, *, namespace: str, name: str, container: str, tail_bytes: int) -> str:
-        # `limitBytes` counts from the beginning; the end is had by lines, then cut.
-        query = {"container": container, "tailLines": max(1, tail_bytes // 16)}
+        # The end is had by lines, then cut. `limitBytes` counts from the first of them: it is there for
+        # logs without line ends, and generous.
+        lines, limit = max(1, tail_bytes // 16), 64 * tail_bytes
+        query = {"container": container, "tailLines": lines, "limitBytes": limit}
         path = kinds.POD.path(namespace=namespace, name=name, subresource="log")
         body = await self._request("log", kinds.POD, path, method="GET", query=query)
         return body[-tail_bytes:].decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from xeontrain_operator.cache import Cache, Key, key_of
+from xeontrain_operator.cache import Cache, Key, key_of, version_of
 from xeontrain_operator.kube import errors, kinds
 from xeontrain_operator.kube.client import KubeClient
 from xeontrain_operator.launcher_client import LauncherClient, LauncherError
@@ -100,8 +100,6 @@ class Reconciler:
                 raise RetryLater(
                     f"{error.reason or error.status}: {error.message}", after_seconds=5.0
                 ) from error
-            finally:
-                self._metrics.set_jobs(self._cache.phases())
 
     async def _reconcile(self, key: Key) -> float | None:
         job = self._cache.jobs.get(key) or await self._fetch(key)
@@ -141,6 +139,7 @@ class Reconciler:
         self._schedule_poll(key_of(job), decision, memory)
         if decision.finished:
             self._cache.finish(job)
+            self._memories.pop(key_of(job), None)
         return False
 
     async def _write_status(self, job: Document, decision: Decision) -> tuple[Document, bool]:
@@ -156,7 +155,8 @@ class Reconciler:
             await self._fetch(key_of(job))
             raise RetryLater(f"the job changed meanwhile: {error.message}", after_seconds=0.0) from error
         self._cache.put_job(written)
-        return written, True
+        # A field that the server's schema does not know is dropped by it: then nothing has happened.
+        return written, version_of(written) != version_of(job)
 
     async def _tell(self, job: Document, events: tuple[JobEvent, ...]) -> None:
         """Best effort: the status is the record, events are the story."""
