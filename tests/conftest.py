@@ -20,8 +20,8 @@ from tests.cluster.errors import ClusterError, RequirementMissing
 
 CONTROL_PLANE_FIXTURE = "control_plane"
 CLUSTER_FIXTURE = "cluster"
-# The image with torch takes minutes to build: it is there where a test asks for it.
-TRAINER_IMAGE_FIXTURE = "trainer_image"
+# An image is built, which may take minutes, where a test asks for it by its fixture.
+IMAGE_FIXTURES = {"thin_image": "thin", "operator_image": "operator", "trainer_image": "trainer"}
 
 # Why a tier cannot run, by fixture; filled in before the first test.
 _not_ready = pytest.StashKey[dict[str, Exception]]()
@@ -37,7 +37,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if CONTROL_PLANE_FIXTURE in wanted:
         _prepare(session.config, CONTROL_PLANE_FIXTURE, _prepare_control_plane)
-    images = ("thin", "operator", *(["trainer"] if TRAINER_IMAGE_FIXTURE in wanted else []))
+    images = [image for fixture, image in IMAGE_FIXTURES.items() if fixture in wanted]
     session.config.stash[_images] = images
     if CLUSTER_FIXTURE in wanted:
         _prepare(session.config, CLUSTER_FIXTURE, lambda: prepare(images))
@@ -91,6 +91,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     _skip_unless_ready(request.config, CLUSTER_FIXTURE)
     with Cluster.running(images=request.config.stash[_images]) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def operator_image(cluster: Cluster) -> str:
+    """The name of the operator's image, the chart's default: a test that installs the chart asks for it."""
+    return ALIASES["operator"]
 
 
 @pytest.fixture(scope="session")
