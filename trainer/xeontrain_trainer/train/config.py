@@ -57,9 +57,21 @@ class Columns:
     """A second text, for tasks on pairs of sentences."""
     label: str = "label"
     """The class: a string or a whole number."""
+    tokens: str = "tokens"
+    """The list of words, for token classification."""
+    tags: str = "tags"
+    """The list of tags, for token classification."""
+    question: str = "question"
+    """The question, for question answering."""
+    context: str = "context"
+    """The text that holds the answer, for question answering."""
+    answers: str = "answers"
+    """The answers with their starts, for question answering."""
+    image: str = "image"
+    """The image or its path, for image classification."""
 
     def named(self) -> dict[str, str]:
-        """Field of the resource -> column, of those that are set."""
+        """Field of the resource -> column, of those that text classification reads."""
         pairs = {"text": self.text, "textPair": self.text_pair, "label": self.label}
         return {f"spec.training.dataset.columns.{key}": value for key, value in pairs.items() if value}
 

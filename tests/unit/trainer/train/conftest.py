@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.unit.trainer.train import tiny
+from tools import hub_cache
 
 
 @pytest.fixture(scope="session", autouse=True)
 def hugging_face_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Caches of this run's own, and no network; set before a test imports a library that reads them once."""
+    """Caches of this run's own, and no network; set before a test imports a library that reads them once.
+
+    Only models come from the machine's hub cache, which without a network is read and never written.
+    """
     home = tmp_path_factory.mktemp("huggingface")
+    models = hub_cache.default_cache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HOME", str(home))
-        patch.delenv("HF_HUB_CACHE", raising=False)
+        patch.setenv("HF_HUB_CACHE", str(models))
         patch.delenv("HF_DATASETS_CACHE", raising=False)
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("TOKENIZERS_PARALLELISM", "false")

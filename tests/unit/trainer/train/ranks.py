@@ -29,6 +29,9 @@ class Ended:
     stderr: str
 
 
+_NOT_WAITED = Ended(value=None, error="not waited for", stderr="")
+
+
 def run_ranks(
     function: Callable[..., Any],
     *arguments: Any,
@@ -36,10 +39,13 @@ def run_ranks(
     local_world_size: int = 1,
     environ: Mapping[str, str] | None = None,
     per_rank: Sequence[Mapping[str, str]] = (),
+    wait_for: Sequence[int] | None = None,
+    **options: Any,
 ) -> list[Ended]:
-    """Call `function(*arguments)` in `world_size` processes with torchrun's environment; how each ended.
+    """Call `function(*arguments, **options)` in `world_size` ranks with torchrun's environment.
 
-    `environ` is set in all of them, `per_rank[i]` in rank i. The function must be importable by name.
+    Returns how each ended. `environ` is set in all of them, `per_rank[i]` in rank i. The function must be
+    importable by name. Ranks not in `wait_for` (by default all are in it) end as soon as those have answered.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
@@ -50,12 +56,16 @@ def run_ranks(
         names.update(environ or {})
         names.update(per_rank[rank] if per_rank else {})
         ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_child, args=(theirs, names, function, arguments), daemon=True)
+        process = context.Process(
+            target=_child, args=(theirs, names, function, arguments, options), daemon=True
+        )
         process.start()
         theirs.close()
         children.append((process, ours))
     try:
-        return [_result(ours) for _, ours in children]
+        waited = range(world_size) if wait_for is None else wait_for
+        results = {rank: _result(children[rank][1]) for rank in waited}
+        return [results.get(rank, _NOT_WAITED) for rank in range(world_size)]
     finally:
         for process, ours in children:
             ours.close()
@@ -88,7 +98,11 @@ def _torchrun_names(rank: int, *, world_size: int, local_world_size: int, port: 
 
 
 def _child(
-    pipe: Connection, environ: Mapping[str, str], function: Callable[..., Any], arguments: Sequence[Any]
+    pipe: Connection,
+    environ: Mapping[str, str],
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    options: Mapping[str, Any],
 ) -> None:
     os.environ.update(environ)
     import torch
@@ -98,7 +112,7 @@ def _child(
     value, error = None, None
     try:
         with redirect_stderr(stderr):
-            value = function(*arguments)
+            value = function(*arguments, **options)
     except BaseException:
         error = traceback.format_exc()
     pipe.send(Ended(value=value, error=error, stderr=stderr.getvalue()))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
+from xeontrain_operator.api.v1alpha1 import training
 from xeontrain_trainer.train import config
 from xeontrain_trainer.train.errors import BadConfigError, MissingFileError, UserError
 
@@ -61,6 +64,30 @@ def test_every_field_is_read() -> None:
         True,
         "Disabled",
     )
+
+
+@pytest.mark.parametrize(
+    ("ours", "resource"),
+    [
+        (config.TrainingConfig, training.Training),
+        (config.Dataset, training.Dataset),
+        (config.HubDataset, training.HubDataset),
+        (config.DataFiles, training.DataFiles),
+        (config.Columns, training.Columns),
+        (config.Hyperparameters, training.Hyperparameters),
+    ],
+    ids=lambda kind: kind.__name__ if kind.__module__.startswith("xeontrain_trainer") else "",
+)
+def test_fields_are_those_of_the_resource(ours: type, resource: type[BaseModel]) -> None:
+    """Every field that the operator writes into the training document is read, with the same default."""
+    fields = {item.name: item for item in dataclasses.fields(ours)}
+    assert fields.keys() == resource.model_fields.keys()
+    for name, field in resource.model_fields.items():
+        if not field.is_required() and not isinstance(field.default, BaseModel):
+            assert fields[name].default == (
+                field.default if field.default is not None else fields[name].default
+            )
+            assert (field.default is None) == (fields[name].default in (None, ()))
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def write_model(folder: Path) -> None:
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=MAX_TOKENS,
+        initializer_range=0.2,
     )
     BertModel(config).save_pretrained(folder)
 
