@@ -6,8 +6,6 @@ import functools
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-import cel
-
 from xeontrain_operator.api.crd import VALIDATIONS, Schema
 from xeontrain_operator.api.paths import child_path, item_path
 from xeontrain_operator.api.problem import Problem
@@ -58,6 +56,9 @@ def _own_problems(value: Any, *, schema: Schema, old: Any, path: str) -> Iterato
 
 @functools.cache
 def _program(rule: str) -> Any:
+    # Imported late: it brings a terminal toolkit along, which half of the commands would load for nothing.
+    import cel
+
     return cel.compile(rule)
 
 

@@ -39,7 +39,7 @@ def run_file(path: str, *, output: Path | None, job_name: str | None, console: C
     )
     workers = _prepare(job, manifest=manifest, shares=shares, folders=folders)
     display = Display(console)
-    for line in opening_lines(job, shares=shares):
+    for line in (*opening_lines(job, shares=shares), f"Logs: {_shown(folders.run)}"):
         display.say(line)
     return _run(job, workers=workers, folders=folders, display=display)
 

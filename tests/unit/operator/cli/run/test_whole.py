@@ -1,0 +1,106 @@
+"""`xeontrain run` as a person starts it: real launchers, thin commands in place of a training."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from tests.contract.cases.edits import COMMAND, edited
+
+TIMEOUT_SECONDS = 120
+# The children must find the packages wherever this process has found them.
+ENVIRON = {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path)}
+
+
+def _command(folder: Path, script: str, **edits: Any) -> list[str]:
+    # One CPU a worker at most, so that a small machine has room for two.
+    job = edited(
+        COMMAND,
+        {"metadata.name": "hello", "spec.workers": WORKERS, "spec.command": ["sh", "-c", script], **edits},
+    )
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    return [sys.executable, "-m", "xeontrain_operator", "run", str(file)]
+
+
+WORKERS = min(2, len(os.sched_getaffinity(0)))
+
+
+def _run(folder: Path, script: str, **edits: Any) -> subprocess.CompletedProcess[str]:
+    command = _command(folder, script, **edits)
+    return subprocess.run(
+        command, cwd=folder, env=ENVIRON, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+    )
+
+
+def test_success(tmp_path: Path) -> None:
+    """All ranks run with torchrun's environment, and the end is told."""
+    script = 'echo "$RANK of $WORLD_SIZE" > "$XEONTRAIN_JOB_DIR/rank-$RANK"'
+    result = _run(tmp_path, script)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Succeeded in" in result.stdout
+    written = {path.name: path.read_text() for path in tmp_path.glob("xeontrain-hello/storage/*/rank-*")}
+    assert written == {f"rank-{rank}": f"{rank} of {WORKERS}\n" for rank in range(WORKERS)}
+
+
+def test_user_error(tmp_path: Path) -> None:
+    """A program that is not there ends the job at once, with its name and where the log is."""
+    result = _run(tmp_path, "", **{"spec.command": ["no-such-program"]})
+    assert result.returncode == 1
+    assert "(UserError)" in result.stdout
+    assert "no-such-program" in result.stdout
+    assert "The whole log: xeontrain-hello/runs/" in result.stdout
+
+
+def test_failure_after_restarts(tmp_path: Path) -> None:
+    """Each failure is a new round, until backoffLimit is passed."""
+    script = 'echo "$XEONTRAIN_ROUND" >> "$XEONTRAIN_JOB_DIR/rounds-$RANK"; exit 3'
+    result = _run(tmp_path, script, **{"spec.runPolicy.backoffLimit": 1})
+    assert result.returncode == 1
+    assert "(BackoffLimitExceeded)" in result.stdout
+    # The first rank that fails takes the others down, maybe before they have written.
+    written = [path.read_text().split() for path in tmp_path.glob("xeontrain-hello/storage/*/rounds-*")]
+    assert {number for numbers in written for number in numbers} == {"1", "2"}
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+def test_nothing_is_left(tmp_path: Path, signal_number: signal.Signals) -> None:
+    """Ctrl-C, or even the sudden death of the command, ends launchers and ranks."""
+    # As in a pod, $$ is how a command writes $.
+    script = 'echo $$$$ > "$XEONTRAIN_JOB_DIR/pid-$RANK"; exec sleep 1000'
+    command = _command(tmp_path, script)
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            ranks = _wait_for_ranks(process, tmp_path)
+            launchers = psutil.Process(process.pid).children()
+            process.send_signal(signal_number)
+            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            process.kill()
+    gone, alive = psutil.wait_procs([*ranks, *launchers], timeout=TIMEOUT_SECONDS)
+    assert alive == []
+    assert len(gone) == 2 * WORKERS
+    if signal_number == signal.SIGINT:
+        assert process.returncode == 1
+        assert "Interrupted" in output
+
+
+def _wait_for_ranks(process: subprocess.Popen[str], folder: Path) -> list[psutil.Process]:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(ValueError):
+            pids = [int(path.read_text()) for path in folder.glob("xeontrain-hello/storage/*/pid-*")]
+            if len(pids) == WORKERS:
+                return [psutil.Process(pid) for pid in pids]
+        time.sleep(0.1)
+    raise AssertionError("the ranks did not start")
