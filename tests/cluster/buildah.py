@@ -45,13 +45,13 @@ class Buildah:
             one.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Holds the store; another run that builds images is waited for."""
-        with (self._folder / ".lock").open("w") as handle:
+    def locked(self, what: str) -> Iterator[None]:
+        """Holds one image, or the layout; another run that has it is waited for."""
+        with (self._folder / f".lock-{what}").open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say("another run is building images; waiting for it")
+                say(f"another run builds {what}; waiting for it")
                 fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
@@ -91,7 +91,9 @@ class Buildah:
             created = self._output(self._argv(run, "from", "--pull-never", name))
             target = f"oci:{self.layout}:{name}"
             options = ["--disable-compression", "--omit-timestamp", "--format=oci", "--rm"]
-            self._run(self._argv(run, "commit", *options, created, target), what=f"copy of {name}")
+            # The layout's index is one file that every copy writes anew.
+            with self.locked("layout"):
+                self._run(self._argv(run, "commit", *options, created, target), what=f"copy of {name}")
 
     def pushed(self) -> dict[str, str]:
         """Returns the manifests' digests in the OCI layout by image name."""

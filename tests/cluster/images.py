@@ -135,21 +135,21 @@ class Images:
         Raises ComponentFailed where a build fails.
         """
         wanted = {name: self.reference(name) for name in names}
-        if set(wanted.values()) <= set(self.store.pushed()):
-            return wanted
-        with self.store.locked():
-            for name, reference in wanted.items():
-                if reference not in self.store.pushed():
-                    self._build(name)
-                    self.store.push(reference)
+        for name, reference in wanted.items():
+            if reference not in self.store.pushed():
+                self._build(name)
+                self.store.push(reference)
         return wanted
 
     def _build(self, name: str) -> None:
-        recipe = self._recipes[name]
-        if self.store.has(self.reference(name)):
-            return
-        for base in recipe.bases.values():
+        for base in self._recipes[name].bases.values():
             self._build(base)
+        with self.store.locked(name):
+            if not self.store.has(self.reference(name)):
+                self._build_one(self._recipes[name])
+
+    def _build_one(self, recipe: Recipe) -> None:
+        name = recipe.name
         self._work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=self._work) as scratch:
             context = REPOSITORY
