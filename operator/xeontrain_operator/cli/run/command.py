@@ -16,11 +16,12 @@ from xeontrain_operator.cli.files import InputError, Manifest, read_manifest, si
 from xeontrain_operator.cli.render import checked_job
 from xeontrain_operator.cli.run.cpus import Shares, as_list, share_out, usable_cpus
 from xeontrain_operator.cli.run.display import Display, duration
-from xeontrain_operator.cli.run.launchers import Launchers, free_ports, running
+from xeontrain_operator.cli.run.launchers import Launchers, free_port_range, free_ports, running
 from xeontrain_operator.cli.run.objects import Objects
+from xeontrain_operator.cli.run.output import RankOutput
 from xeontrain_operator.cli.run.status import Verdict, ask, read_verdict
 from xeontrain_operator.cli.run.volumes import Folders
-from xeontrain_operator.cli.run.worker import Worker, prepare_worker
+from xeontrain_operator.cli.run.worker import Ports, Worker, prepare_worker
 
 _POLL_SECONDS: Final = 0.5
 _TAIL_LINES: Final = 20
@@ -58,7 +59,7 @@ def _folders(job: XeonTrainJob, *, output: Path | None) -> Folders:
 
 def _prepare(job: XeonTrainJob, *, manifest: Manifest, shares: Shares, folders: Folders) -> list[Worker]:
     objects = Objects(manifest.others, source=manifest.source)
-    ports = free_ports(job.spec.workers)
+    ports = Ports(launchers=free_ports(job.spec.workers), rendezvous=free_port_range())
     return [
         prepare_worker(
             job,
@@ -100,10 +101,13 @@ def _not_judged(spec: XeonTrainJobSpec) -> list[str]:
 
 def _run(job: XeonTrainJob, *, workers: list[Worker], folders: Folders, display: Display) -> bool:
     started = time.monotonic()
+    # A training has a progress bar, a command only what it prints.
+    output = RankOutput(() if job.spec.training else [worker.log for worker in workers])
     try:
         with running(workers) as launchers, display:
-            _watch(workers[0], launchers=launchers, display=display)
+            _watch(workers[0], launchers=launchers, display=display, output=output)
             ended = launchers.ended()
+        _show_output(output, display=display)
     except KeyboardInterrupt:
         display.say("Interrupted: all processes have ended")
         return False
@@ -119,13 +123,19 @@ def _run(job: XeonTrainJob, *, workers: list[Worker], folders: Folders, display:
     return _show_verdict(verdict, took=took, workers=workers, folders=folders, display=display)
 
 
-def _watch(coordinator: Worker, *, launchers: Launchers, display: Display) -> None:
+def _watch(coordinator: Worker, *, launchers: Launchers, display: Display, output: RankOutput) -> None:
     """Show progress until a launcher ends; only worker 0's does so on purpose, with the verdict."""
     while not launchers.ended():
         status = ask(coordinator.port)
         if status is not None:
             display.show(status)
+        _show_output(output, display=display)
         time.sleep(_POLL_SECONDS)
+
+
+def _show_output(output: RankOutput, *, display: Display) -> None:
+    for line in output.new_lines():
+        display.say(line)
 
 
 def _show_verdict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -17,17 +18,32 @@ from xeontrain_operator.cli.run.worker import LOOPBACK, Worker
 STOP_SECONDS: Final = 20.0
 """How long launchers have to end their ranks before they are killed."""
 
+_LOWEST_PORT: Final = 15_000
+_PORT_RANGES: Final = 140
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> tuple[int, ...]:
     """Return as many different ports of the loopback interface that nobody listens on now."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for one in sockets:
             one.bind((LOOPBACK, 0))
-        return [one.getsockname()[1] for one in sockets]
+        return tuple(one.getsockname()[1] for one in sockets)
+
+
+def free_port_range() -> int:
+    """Return the first of 100 ports for the rendezvous, other than another run's on this machine.
+
+    The range is taken by chance, because a rank listens only minutes after the port was chosen. It lies below
+    the kernel's own range for outgoing connections.
+    """
+    while True:
+        first = _LOWEST_PORT + 100 * secrets.randbelow(_PORT_RANGES)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind((LOOPBACK, first))
+            return first
 
 
 class Launchers:

@@ -29,6 +29,14 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True)
+class Ports:
+    """Ports of the loopback interface: each launcher's own, and the first of the rendezvous' range."""
+
+    launchers: tuple[int, ...]
+    rendezvous: int
+
+
+@dataclass(frozen=True)
 class Worker:
     """All that is needed to start one launcher."""
 
@@ -47,7 +55,7 @@ def prepare_worker(
     *,
     number: int,
     cpus: tuple[int, ...],
-    ports: list[int],
+    ports: Ports,
     folders: Folders,
     objects: Objects,
     source: str,
@@ -71,7 +79,7 @@ def prepare_worker(
         argv=_argv(container["command"], variables),
         environ=_inherited() | variables | {"PATH": _path(variables)},
         cpus=cpus,
-        port=ports[number],
+        port=ports.launchers[number],
         working_dir=Path(mounts.local(job.spec.working_dir)) if job.spec.working_dir else None,
         log=own / "launcher.log",
         termination_log=own / "termination-log",
@@ -150,12 +158,13 @@ def local_document(document: JsonDict, *, mounts: Mounts) -> JsonDict:
     }
 
 
-def _network(*, number: int, cpus: tuple[int, ...], ports: list[int]) -> dict[str, str]:
+def _network(*, number: int, cpus: tuple[int, ...], ports: Ports) -> dict[str, str]:
     """Everything on the loopback interface, each launcher on a port of its own."""
     return {
         c.ENV_COORDINATOR: LOOPBACK,
-        c.ENV_COORDINATOR_PORT: str(ports[0]),
-        c.ENV_LAUNCHER_PORT: str(ports[number]),
+        c.ENV_COORDINATOR_PORT: str(ports.launchers[0]),
+        c.ENV_LAUNCHER_PORT: str(ports.launchers[number]),
+        c.ENV_MASTER_PORT: str(ports.rendezvous),
         c.ENV_CPU_LIMIT_MILLIS: str(1000 * len(cpus)),
         # Whether CPUs are exclusive is not judged here.
         c.ENV_PINNING: "Preferred",

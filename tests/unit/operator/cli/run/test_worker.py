@@ -12,7 +12,7 @@ from xeontrain_operator import constants as c
 from xeontrain_operator.api.v1alpha1 import parse_job
 from xeontrain_operator.cli.run.objects import Objects
 from xeontrain_operator.cli.run.volumes import Folders
-from xeontrain_operator.cli.run.worker import Worker, prepare_worker
+from xeontrain_operator.cli.run.worker import Ports, Worker, prepare_worker
 
 from tests.contract.cases.edits import COMMAND, TRAINING, Job, edited
 from tests.contract.document import tables
@@ -26,7 +26,7 @@ def _worker(folder: Path, base: Job, number: int = 0, **edits: Any) -> Worker:
         job,
         number=number,
         cpus=(number,),
-        ports=[4000, 4001],
+        ports=Ports(launchers=(4000, 4001), rendezvous=15000),
         folders=Folders(output=folder, run=folder / "runs" / "1"),
         objects=Objects([], source="job.yaml"),
         source="job.yaml",
@@ -49,6 +49,7 @@ def test_workers_differ_where_they_must(tmp_path: Path) -> None:
         assert zero[name] == one[name], name
     assert (zero[c.ENV_WORKER], one[c.ENV_WORKER]) == ("0", "1")
     assert one[c.ENV_COORDINATOR_PORT] == zero[c.ENV_LAUNCHER_PORT] == "4000"
+    assert zero[c.ENV_MASTER_PORT] == "15000"
 
 
 def test_paths_of_the_training_document(tmp_path: Path) -> None:
