@@ -16,7 +16,7 @@ DEPLOYMENT_READY_SECONDS = 180
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: Cluster) -> Cluster:
+def installed(cluster: Cluster, operator_image: str) -> Cluster:
     """The cluster with the chart installed by its defaults."""
     cluster.helm("install", "xeontrain", CHART, "-n", OPERATOR_NAMESPACE, "--create-namespace")
     wait_for_operator(cluster)

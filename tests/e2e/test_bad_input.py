@@ -73,7 +73,7 @@ def test_image_that_is_not_there(ns: Namespace) -> None:
     ],
     ids=["missing-file", "bad-column", "loss-not-finite"],
 )
-@pytest.mark.usefixtures("tiny_data")
+@pytest.mark.usefixtures("tiny_data", "trainer_image")
 def test_user_error_ends_the_job_at_once(ns: Namespace, training: dict[str, Any], words: list[str]) -> None:
     """What only the trainer can see ends the job without a retry, and the condition says what to change."""
     ns.apply(training_job("bad", **training))

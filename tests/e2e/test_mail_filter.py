@@ -26,7 +26,7 @@ def _cpu_set(text: str) -> set[int]:
 
 @pytest.mark.e2e
 @pytest.mark.timeout(1200)
-def test_mail_filter_succeeds_on_two_pinned_nodes(ns: Namespace) -> None:
+def test_mail_filter_succeeds_on_two_pinned_nodes(ns: Namespace, trainer_image: str) -> None:
     """Two pods on two nodes train on disjoint exclusive CPUs, and leave result, model and story."""
     ns.kubectl("apply", "-f", EXAMPLE)
     pods = ns.wait("two running pods", lambda: _running_pods(ns), timeout_seconds=60)
