@@ -115,6 +115,7 @@ class Coordinator:
         self._master_addr = master_addr
         self._backoff_limit = backoff_limit
         self._clock = AwakeClock()
+        self._patient = False
         self._preparing = False
         self._prepare_after = 0.0
         self._rival_until = -1.0
@@ -236,9 +237,13 @@ class Coordinator:
             if report.round == live.order.round or report.worker in live.succeeded:
                 return m.WAIT, None, None
             return m.RUN, live.order, None
-        if report.alive and report.round is not None:
+        if report.alive and report.round is not None and not self._lets_run(report.round):
             return m.STOP, None, report.round
         return m.WAIT, None, None
+
+    def _lets_run(self, round_id: RoundId) -> bool:
+        live = self.round
+        return live is not None and live.order.round == round_id and live.patient(self._clock.seconds)
 
     # Who counts.
 
@@ -304,6 +309,10 @@ class Coordinator:
     def _advance(self) -> None:
         """Draws the conclusions that are due."""
         live = self.round
+        patient = live is not None and live.patient(self._clock.seconds)
+        if patient != self._patient:
+            self._patient = patient
+            self.revision += 1
         if live is not None and not live.ending and len(live.succeeded) == self.workers:
             self._decide(Decision(outcome=v.SUCCEEDED, round=live.number, failures=self.failures_counted))
         elif live is not None and live.concluded(self._clock.seconds):

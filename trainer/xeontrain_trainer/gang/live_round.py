@@ -7,7 +7,7 @@ from typing import Optional
 
 from .identity import Identity
 from .messages import Order, RankFailure
-from .timing import NAME_CAUSE_SECONDS
+from .timing import CAUSE_GRACE_SECONDS, NAME_CAUSE_SECONDS
 
 FAILED = "failed"
 LOST = "lost"
@@ -68,9 +68,18 @@ class LiveRound:
             return False
         if len(self.ended) == len(self.members):
             return True
+        return self._explained() and awake - self.ending_since >= NAME_CAUSE_SECONDS
+
+    def patient(self, awake: float) -> bool:
+        """Whether its ranks are left alone for the moment, so that the cause can be told."""
+        if self.ending_since is None:
+            return True
+        return not self._explained() and awake - self.ending_since < CAUSE_GRACE_SECONDS
+
+    def _explained(self) -> bool:
+        """Whether more is known than closed connections."""
         cause = self.cause()
-        known = self.lost or self.interrupted or (cause is not None and not cause.consequence)
-        return known and awake - self.ending_since >= NAME_CAUSE_SECONDS
+        return self.lost or self.interrupted or (cause is not None and not cause.consequence)
 
     def kind(self) -> str:
         """How it ended. A stop request or a lost member explains any failure beside it, so none is

@@ -18,7 +18,7 @@ from typing import Any, Optional, Union
 from . import messages as m
 from .identity import Identity, RoundId, started_later
 from .messages import Answer, Order, RankFailure, Refusal, Report
-from .timing import Timing
+from .timing import CAUSE_GRACE_SECONDS, Timing
 
 MAX_RIVALS = 8
 
@@ -57,8 +57,8 @@ MemberEffect = Union[StartRanks, StopRanks, RememberRound, KeepVerdict]
 class Member:
     """One launcher as the gang sees it.
 
-    Whoever drives it calls `tick`, `receive` and the `ranks_...` methods as things happen, then performs
-    `take_effects()` in their order, and sends `make_report` whenever `report_due` says so.
+    Whoever drives it calls `tick` (at `stop_at`), `receive` and the `ranks_...` methods as things happen,
+    then performs `take_effects()` in their order, and sends `make_report` whenever `report_due` says so.
     `highest`: the highest round in the emptyDir. `verdict`: from the marker. `park_only`: never join a round.
     """
 
@@ -97,6 +97,7 @@ class Member:
         self._sequence = 0
         self._answered = 0
         self._due_at = 0.0
+        self._stop_at: Optional[float] = None
         self._changed = True
         self._effects: list[MemberEffect] = []
 
@@ -130,6 +131,10 @@ class Member:
     def next_report_at(self) -> float:
         """When the next report is due if nothing changes."""
         return self._due_at
+
+    def stop_at(self) -> float:
+        """When `tick` will end the ranks; infinity while nothing is planned."""
+        return float("inf") if self._stop_at is None else self._stop_at
 
     def make_report(self, now: float) -> Report:
         """The report to send now; the next one is due a period later."""
@@ -239,6 +244,7 @@ class Member:
     def _stop(self) -> None:
         if self.alive and not self._stopping and self.round is not None:
             self._stopping = True
+            self._stop_at = None
             self._changed = True
             self._effects.append(StopRanks(self.round))
 
@@ -248,15 +254,21 @@ class Member:
             self._changed = True
             self._effects.append(RememberRound(number))
 
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        if now >= self.stop_at():
+            self._stop()
+
     def ranks_started(self, round_id: RoundId) -> None:
         """All ranks of this worker have been started."""
         if self.alive and round_id == self.round and not self._running:
             self._running = True
             self._changed = True
 
-    def rank_failed(self, round_id: RoundId, failure: RankFailure) -> None:
-        """A rank has ended badly by itself: the others here are stopped, and the coordinator is told at
-        once."""
+    def rank_failed(self, round_id: RoundId, failure: RankFailure, now: float) -> None:
+        """A rank has ended badly by itself: the coordinator is told at once, and the others here are stopped;
+        a little later where it is only a closed connection, because the one that closed it may be among
+        them."""
         if not self.alive or round_id != self.round:
             return
         kept = (*self._failures, failure)
@@ -264,7 +276,10 @@ class Member:
             kept = _most_telling(kept)
         self._failures = kept
         self._changed = True
-        self._stop()
+        if not failure.consequence:
+            self._stop()
+        elif self._stop_at is None:
+            self._stop_at = now + CAUSE_GRACE_SECONDS
 
     def ranks_ended(self, round_id: RoundId) -> None:
         """No rank of the round is alive here any more."""
@@ -275,6 +290,7 @@ class Member:
         else:
             self._outcome = m.STOPPED if self._stopping else m.SUCCESS
         self.alive = self._running = self._stopping = False
+        self._stop_at = None
         self._changed = True
         if self.verdict is not None:
             self._effects.append(KeepVerdict(self.verdict))

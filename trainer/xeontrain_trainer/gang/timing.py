@@ -10,6 +10,10 @@ RANK_STOP_SECONDS = 5.0
 NAME_CAUSE_SECONDS = 5.0
 """How long the coordinator waits for all members' accounts of a round's end."""
 
+CAUSE_GRACE_SECONDS = 2.0
+"""While closed connections are all that is known of a round's end, ranks are left alone for this long: the
+one that closed them may still be writing its last words."""
+
 LONGEST_NAP_SECONDS = 1.0
 """A gap between two looks at the clock counts as at most this much: more means the coordinator itself
 slept."""

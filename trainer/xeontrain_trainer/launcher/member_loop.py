@@ -65,6 +65,7 @@ class MemberLoop:
         """Runs until the member was asked to stop and has no ranks any more."""
         while not (self.member.leaving and not self.member.alive):
             self._wake.clear()
+            self.member.tick(time.monotonic())
             await self._perform_effects()
             self._collect_answer()
             self._report_if_due()
@@ -73,15 +74,16 @@ class MemberLoop:
         self._transport.close()
 
     async def _sleep(self) -> None:
-        """Until something happens, or the next report is due."""
-        if self.member.changed and not self._waiting_to_retry():
-            return
-        now = time.monotonic()
-        until = max(self.member.next_report_at(), self._retry_at) - now
-        if self._exchange is not None:
-            until = max(until, RETRY_SECONDS)
+        """Until something happens, or something is due."""
+        due = max(self.member.next_report_at(), self._retry_at)
+        if self.member.changed:
+            due = self._retry_at
+        elif self._exchange is not None:
+            due = float("inf")  # The exchange ends by itself, and wakes us.
+        until = min(due, self.member.stop_at())
+        timeout = None if until == float("inf") else max(0.0, until - time.monotonic())
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), max(0.0, until))
+            await asyncio.wait_for(self._wake.wait(), timeout)
 
     def _waiting_to_retry(self) -> bool:
         return time.monotonic() < self._retry_at
@@ -190,7 +192,8 @@ class MemberLoop:
             return
         except OSError as error:
             rank = settings.worker * order.ranks_per_worker
-            self.member.rank_failed(order.round, _start_failure(error, worker=settings.worker, rank=rank))
+            failure = _start_failure(error, worker=settings.worker, rank=rank)
+            self.member.rank_failed(order.round, failure, time.monotonic())
             self.member.ranks_ended(order.round)
             return
         self.member.ranks_started(order.round)
@@ -227,7 +230,7 @@ class MemberLoop:
         failure = to_failure(ended, worker=self._settings.worker)
         round_id = self.member.round
         if failure is not None and round_id is not None and round_id.number == ended.round:
-            self.member.rank_failed(round_id, failure)
+            self.member.rank_failed(round_id, failure, time.monotonic())
             self.wake()
 
     async def leave(self) -> None:

@@ -26,6 +26,7 @@ from xeontrain_trainer.gang.verdict import Decision
 
 JOB = "job-uid"
 EPOCH = 1_700_000_000.0
+MAX_STEPS_A_WORKER = 20_000
 
 
 class Violation(AssertionError):
@@ -175,6 +176,7 @@ class Launcher:
         """Perform the member's effects, send its report if one is due, and wake up for the next."""
         if self.dead:
             return
+        self.member.tick(self.world.now)
         for effect in self.member.take_effects():
             self._perform(effect)
         self._check_verdict(self.member.verdict)
@@ -185,7 +187,8 @@ class Launcher:
         if self.member.report_due(now):
             self._send(self.member.make_report(now))
         self._wake_token += 1
-        self.world.at(max(0.0, self.member.next_report_at() - now), self._wake, self._wake_token)
+        due = min(self.member.next_report_at(), self.member.stop_at())
+        self.world.at(max(0.0, due - now), self._wake, self._wake_token)
 
     def _wake(self, token: int) -> None:
         if token == self._wake_token and not self._postponed(self._wake, token):
@@ -225,7 +228,7 @@ class Launcher:
     def fail_rank(self, round_id: RoundId, failure: RankFailure) -> None:
         """A rank ends badly by itself."""
         if self.ranks == round_id and not self._postponed(self.fail_rank, round_id, failure):
-            self.member.rank_failed(round_id, failure)
+            self.member.rank_failed(round_id, failure, self.world.now)
             self.pump()
 
     def end_ranks(self, round_id: RoundId) -> None:
@@ -443,6 +446,8 @@ class World:
             self.now = time
             call(*args)
             steps += 1
+            if steps > MAX_STEPS_A_WORKER * self.scenario.workers:
+                raise Violation(f"messages without end: {steps} steps in {self.now:.0f} s")
             if steps % 32 == 0 and self.now > self.scenario.quiet_at and self._ended():
                 assert self.official is not None
                 return str(self.official["outcome"])
