@@ -12,6 +12,15 @@ from xeontrain_operator.builders.stateful_set import build_stateful_set
 from xeontrain_operator.settings import Settings
 
 
+def child_kinds(job: XeonTrainJob, *, settings: Settings) -> set[str]:
+    """Kinds of the children that `build_children` makes, without making them."""
+    optional = {
+        "ConfigMap": job.spec.training is not None,
+        "NetworkPolicy": settings.network_policy.enabled,
+    }
+    return {"Service", "StatefulSet", *(kind for kind, is_made in optional.items() if is_made)}
+
+
 def build_children(
     job: XeonTrainJob, *, settings: Settings, failures_counted: int = 0
 ) -> list[dict[str, Any]]:

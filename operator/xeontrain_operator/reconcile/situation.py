@@ -121,9 +121,11 @@ class Situation:
 
     @cached_property
     def old_pods(self) -> list[Document]:
-        """Pods of a set of this job's that is no more: a new set cannot make pods under their names."""
+        """Pods of a set of this job's that is no more: a new set cannot make pods under their names. Those
+        that a deletion with `--cascade=orphan` left behind are none: the new set adopts them."""
         current = self.stateful_set["metadata"]["uid"] if self.stateful_set else ""
-        return [pod for pod in self.observed.pods if not owned_by(pod, uid=current)]
+        others = (pod for pod in self.observed.pods if not owned_by(pod, uid=current))
+        return [pod for pod in others if is_terminating(pod) or pod["metadata"].get("ownerReferences")]
 
     def _is_leftover(self, child: Document) -> bool:
         owners = child["metadata"].get("ownerReferences") or ()

@@ -39,7 +39,7 @@ from xeontrain_operator.reconcile.policies.progress import (
     stopped_progress,
 )
 from xeontrain_operator.reconcile.policies.usage import add_usage
-from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pods, list_workers
+from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pod, list_workers
 from xeontrain_operator.reconcile.situation import Situation
 
 SILENT_SECONDS = 10.0
@@ -97,7 +97,7 @@ def suspended_status(situation: Situation, *, acceptance: Acceptance, counted: C
         phase="Suspended",
         conditions=conditions,
         workers=count_workers(situation),
-        worker_statuses=forget_pods(list_workers(situation, counted=counted)),
+        worker_statuses=tuple(forget_pod(entry) for entry in list_workers(situation, counted=counted)),
         progress=stopped_progress(situation.status.progress),
         restarts=counted.restarts,
         usage=add_usage(situation),
@@ -292,7 +292,15 @@ def _pinned(situation: Situation, conditions: tuple[Condition, ...]) -> tuple[Co
 
 def _worker_entries(situation: Situation, counted: Counted) -> Any:
     entries = list_workers(situation, counted=counted)
-    return forget_pods(entries) if refusal(situation) is not None else entries
+    if wait_seconds(situation) is None:
+        return entries
+    # The operator takes these pods away itself: those that come after them replace nothing.
+    gone = {
+        entry.worker
+        for entry in entries
+        if entry.worker not in situation.pods or is_terminating(situation.pods[entry.worker])
+    }
+    return tuple(forget_pod(entry) if entry.worker in gone else entry for entry in entries)
 
 
 def _image(situation: Situation) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xeontrain_operator.api.v1alpha1 import RestartsStatus
-from xeontrain_operator.builders.children import build_children
+from xeontrain_operator.builders.children import build_children, child_kinds
 from xeontrain_operator.reconcile.decision import Action, Create, Scale
 from xeontrain_operator.reconcile.observed import is_terminating
 from xeontrain_operator.reconcile.situation import Situation
@@ -17,6 +17,9 @@ def make_children(situation: Situation) -> list[Action]:
     What stands is left as it is: template and ConfigMap are frozen. A child that is on its way out, or that
     the API server has refused, is waited for.
     """
+    present = {child["kind"] for child in situation.named_children}
+    if child_kinds(situation.job, settings=situation.settings) <= present:
+        return []
     failures = (situation.status.restarts or RestartsStatus()).failures
     bodies = build_children(situation.job, settings=situation.settings, failures_counted=failures)
     return [Create(body=body) for body in bodies if _is_wanted(situation, body)]

@@ -51,6 +51,9 @@ class _Pod:
 def count(situation: Situation) -> Counted:
     """Failures and preemptions so far, and the memory that keeps them from being counted twice."""
     known = {entry.worker: _memory(entry) for entry in situation.status.worker_statuses}
+    if situation.status.phase == "Suspended":
+        # Pods that are still there are on their way out at our own wish.
+        return Counted(restarts=situation.status.restarts or RestartsStatus(display="0"), memories=known)
     seen = {
         worker: _look(pod, known=known.get(worker, Memory()), uid=situation.observed.uid)
         for worker, pod in situation.pods.items()

@@ -39,9 +39,9 @@ def list_workers(situation: Situation, *, counted: Counted) -> tuple[WorkerStatu
     )
 
 
-def forget_pods(entries: tuple[WorkerStatus, ...]) -> tuple[WorkerStatus, ...]:
-    """The entries of workers whose pods the operator takes away itself: no preemptions are counted then."""
-    return tuple(WorkerStatus(worker=entry.worker) for entry in entries)
+def forget_pod(entry: WorkerStatus) -> WorkerStatus:
+    """The entry of a worker whose pod the operator takes away itself: the next one is no preemption."""
+    return WorkerStatus(worker=entry.worker)
 
 
 def _entry(

@@ -7,7 +7,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from xeontrain_operator.builders.children import build_children
+from xeontrain_operator.builders.children import build_children, child_kinds
 from xeontrain_operator.builders.config_map import build_config_map
 from xeontrain_operator.builders.network_policy import build_network_policy
 from xeontrain_operator.builders.service import build_service
@@ -210,5 +210,7 @@ EVERYTHING: dict[str, Any] = {
 )
 def test_children_are_valid_for_kubernetes(spec: dict[str, Any]) -> None:
     """Against the built-in schemas, with unknown fields refused, for the oldest version that is supported."""
-    for child in build_children(job(spec=spec), settings=SETTINGS):
+    made = build_children(job(spec=spec), settings=SETTINGS)
+    for child in made:
         kubernetes_validate.validate(child, "1.34", strict=True)
+    assert {child["kind"] for child in made} == child_kinds(job(spec=spec), settings=SETTINGS)

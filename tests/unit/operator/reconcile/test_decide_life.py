@@ -462,6 +462,16 @@ def test_absent_child_of_a_live_job_is_made_again(field: str) -> None:
     assert isinstance(action, Create)
 
 
+def test_orphaned_pods_are_adopted_by_a_new_set() -> None:
+    """`kubectl delete statefulset --cascade=orphan`: the pods train on, so the set is made again at once."""
+    life = Life()
+    life.train()
+    there = {**children(life.document), "stateful_set": None}
+    decision = life.decide(pods=(pod(0, owner=None), pod(1, owner=None)), launcher=report(), **there)
+    assert [action.kind for action in decision.actions if isinstance(action, Create)] == ["StatefulSet"]
+    assert decision.status["phase"] == "Running"
+
+
 def test_frozen_children_are_left_as_they_are() -> None:
     """After an upgrade of the operator, or an edit by hand, reconcile touches replicas only."""
     life = Life()

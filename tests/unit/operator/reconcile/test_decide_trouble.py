@@ -374,6 +374,21 @@ def test_kubelets_refusals_stop_the_loop_and_are_tried_again(reason: str) -> Non
     assert stopped.status["restarts"] == {"failures": 0, "preemptions": 0, "display": "0"}
 
 
+def test_pods_taken_away_after_a_refusal_are_no_preemptions() -> None:
+    """And what was counted of those that still stand is not counted again."""
+    life = Life()
+    life.decide()
+    restarted = pod(0, restarts=1, last_state=terminated(code=1))
+    for _ in range(3):
+        decision = life.started(pods=(restarted, _refused_pod(1, "SMTAlignmentError")))
+        assert decision.status["restarts"]["display"] == "1"
+    life.started(pods=(), **children(life.document, replicas=0))
+    life.seconds = 31
+    life.started(pods=(), **children(life.document, replicas=0))
+    decision = life.started(pods=(pod(0, uid="new-0"), pod(1, uid="new-1")))
+    assert decision.status["restarts"]["display"] == "1"
+
+
 def test_refusals_end_the_job_at_the_deadline() -> None:
     """No node will ever take it: the job fails with the kubelet's reason."""
     life = Life(spec={"runPolicy": {"preRunningDeadlineSeconds": 60}})
