@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from xeontrain_operator.api.crd import CRD_NAME, PRINTER_COLUMNS, crd_yaml
-from xeontrain_operator.constants import API_VERSION, PLURAL
+from xeontrain_operator.api.crd import CRD_NAME, crd_yaml
+from xeontrain_operator.constants import API_VERSION, KIND, PLURAL
 
 from tests.cluster_api.rest import Answer, Rest
 from tests.contract.cases.changes import CHANGES, Change
 from tests.contract.cases.creation import CASES, Case
+from tests.contract.cases.scalars import SCALARS
 
 pytestmark = pytest.mark.cluster
 
@@ -94,13 +96,62 @@ def test_defaults_are_filled_in(rest: Rest) -> None:
     assert spec["training"]["hyperparameters"]["learningRate"] == 5e-5
 
 
-def test_table_columns(rest: Rest, jobs: str) -> None:
-    """`kubectl get` shows the columns of the design, in their order, the wide ones marked so."""
-    answer = rest.request("GET", jobs)
-    assert answer.taken
-    crd = rest.request("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}").body
-    served = crd["spec"]["versions"][0]["additionalPrinterColumns"]
-    assert [column["name"] for column in served] == [column["name"] for column in PRINTER_COLUMNS]
-    assert [column["name"] for column in served if not column.get("priority")] == [
-        *("Phase", "Workers", "Progress", "Loss", "Samples/s", "ETA", "Restarts", "Age")
-    ]
+STATUS: dict[str, Any] = {
+    "phase": "Running",
+    "workers": {"desired": 2, "ready": 2, "display": "2/2"},
+    "progress": {
+        "display": "63% (79/125)",
+        "loss": 0.4231,
+        "samplesPerSecond": 28.0,
+        "etaDisplay": "1m20s",
+    },
+    "restarts": {"failures": 1, "preemptions": 2, "display": "1 (+2)"},
+    "conditions": [
+        {
+            "type": "CPUPinned",
+            "status": "True",
+            "reason": "ExclusiveCPUs",
+            "message": "Yes.",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ],
+    "cpu": {"precision": "BF16", "backend": "Gloo"},
+    "usage": {"costDisplay": "1.27 USD"},
+}
+HEAD = "NAME PHASE WORKERS PROGRESS LOSS SAMPLES/S ETA RESTARTS AGE"
+ROW = "case Running 2/2 63% (79/125) 0.4231 28 1m20s 1 (+2)"
+
+
+def test_table(rest: Rest, jobs: str, control_plane: Any) -> None:
+    """`kubectl get xtj` shows what a person wants to know, and `-o wide` the rest."""
+    case = next(case for case in CASES if case.id == "node-pool")
+    created = rest.request("POST", jobs, case.document)
+    written = rest.request("PUT", f"{jobs}/case/status", {**created.body, "status": STATUS})
+    assert written.taken, written.message
+    namespace = created.body["metadata"]["namespace"]
+    head, row = _table(control_plane, namespace)
+    assert (head, row[: len(ROW)]) == (HEAD, ROW)
+    wide_head, wide_row = _table(control_plane, namespace, "-o", "wide")
+    assert wide_head == f"{HEAD} PINNED PRECISION BACKEND POOL COST"
+    assert wide_row.endswith("True BF16 Gloo xeon-spot 1.27 USD")
+
+
+def _table(control_plane: Any, namespace: str, *options: str) -> list[str]:
+    text = control_plane.kubectl("get", "xtj", "-n", namespace, *options).stdout
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_explain(rest: Rest, control_plane: Any) -> None:
+    """`kubectl explain` teaches: a field, its meaning, and what it is for."""
+    text = control_plane.kubectl("explain", "xtj.spec.training.hyperparameters.batchSize").stdout
+    assert "Samples of one optimizer step, over all ranks together." in text
+
+
+def test_scalars_as_kubectl_reads_them(rest: Rest, control_plane: Any) -> None:
+    """kubectl's own reading of the table of scalars that the offline reader is held to."""
+    fields = "".join(f"  s{index}: {text}\n" for index, (text, _) in enumerate(SCALARS))
+    document = f"apiVersion: {API_VERSION}\nkind: {KIND}\nmetadata: {{name: a}}\nspec:\n{fields}"
+    answer = control_plane.kubectl("annotate", "--local", "-f", "-", "-o", "json", "a=b", input=document)
+    spec = json.loads(answer.stdout)["spec"]
+    expected = {f"s{index}": value for index, (_, value) in enumerate(SCALARS)}
+    assert json.dumps(spec, sort_keys=True) == json.dumps(expected, sort_keys=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xeontrain_operator.api.honoured import not_honoured
+from xeontrain_operator.api.advice import advice
 from xeontrain_operator.api.v1alpha1 import parse_job
 from xeontrain_operator.api.validation import validate_job
 from xeontrain_operator.cli.console import complain, say
@@ -65,9 +65,7 @@ def _check(path: str) -> Verdict:
 
 def _warnings(manifest: Manifest) -> list[str]:
     return [
-        f"{manifest.source}: {problem}"
-        for job in manifest.jobs
-        for problem in not_honoured(parse_job(job).spec)
+        f"{manifest.source}: {problem}" for job in manifest.jobs for problem in advice(parse_job(job).spec)
     ]
 
 

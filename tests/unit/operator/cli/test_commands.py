@@ -13,6 +13,7 @@ from xeontrain_operator.cli.main import app
 
 from tests.contract.cases.edits import COMMAND, TRAINING, edited
 
+JOB = edited(TRAINING, {"spec.storage": {"size": "1Gi"}})
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "data"}, "data": {"a": "b"}}
 
 
@@ -35,7 +36,7 @@ def test_crd_is_printed() -> None:
 
 def test_valid_file(tmp_path: Path) -> None:
     """Other kinds are passed over, with a count."""
-    result = _call("validate", _file(tmp_path, TRAINING, CONFIG_MAP, CONFIG_MAP))
+    result = _call("validate", _file(tmp_path, JOB, CONFIG_MAP, CONFIG_MAP))
     assert result.exit_code == 0
     assert result.stdout == "1 job checked, 0 errors; 2 other objects passed over\n"
     assert result.stderr == ""
@@ -108,7 +109,7 @@ def test_near_misses_are_no_success(tmp_path: Path, document: Any, says: str) ->
 
 def test_not_yet_honoured_is_a_warning(tmp_path: Path) -> None:
     """Accepted is accepted, but a person hears what will not happen."""
-    path = _file(tmp_path, edited(TRAINING, {"spec.training.task": "question-answering"}))
+    path = _file(tmp_path, edited(JOB, {"spec.training.task": "question-answering"}))
     result = _call("validate", path)
     assert result.exit_code == 0
     assert result.stderr.startswith(f"warning: {path}: spec.training.task: accepted, not yet honoured: ")

@@ -1,0 +1,34 @@
+"""What is allowed and may still surprise: said by `xeontrain validate` before a cluster says it."""
+
+from __future__ import annotations
+
+from xeontrain_operator.api.honoured import not_honoured
+from xeontrain_operator.api.problem import Problem
+from xeontrain_operator.api.v1alpha1 import XeonTrainJobSpec
+
+
+def advice(spec: XeonTrainJobSpec) -> list[Problem]:
+    """Return a sentence for each field of a valid job that a person should think about again."""
+    found = not_honoured(spec)
+    uneven = uneven_batch(spec)
+    if uneven is not None:
+        found.append(Problem("spec.training.hyperparameters.batchSize", uneven))
+    if spec.training is not None and spec.storage is None:
+        lost = (
+            "is not set, so the model is lost with the pods: write storage.size or storage.claim to keep it"
+        )
+        found.append(Problem("spec.storage", lost))
+    return found
+
+
+def uneven_batch(spec: XeonTrainJobSpec) -> str | None:
+    """Say so where the ranks cannot share a batch evenly; None where they can, or their number is Auto."""
+    if spec.training is None or not isinstance(spec.ranks_per_worker, int):
+        return None
+    ranks, batch = spec.workers * spec.ranks_per_worker, spec.training.hyperparameters.batch_size
+    if batch % ranks == 0:
+        return None
+    return (
+        f"{batch} does not divide by {ranks} ranks, so some take one sample more while the others wait; "
+        "the loss stays exact"
+    )
