@@ -38,12 +38,11 @@ def agree_backend(store: Store, *, environment: Environment) -> Backend:
         return Backend("gloo", "distributed.backend is Gloo")
     problem = _load_ccl()
     if problem:
-        store.set(f"xeontrain/backend/problem/{environment.rank}", problem)
         store.add("xeontrain/backend/without", 1)
-    if store.add("xeontrain/backend/asked", 1) == environment.world_size:
-        store.set("xeontrain/backend/complete", "1")
-    store.wait(["xeontrain/backend/complete"])
+    _arrive(store, "xeontrain/backend/asked", world_size=environment.world_size, wait=True)
     without = store.add("xeontrain/backend/without", 0)
+    # The store ends with rank 0, so rank 0 does not go on before all others have read.
+    _arrive(store, "xeontrain/backend/read", world_size=environment.world_size, wait=environment.is_main)
     if not without:
         return Backend("ccl", "oneCCL's binding loads in all ranks")
     reason = f"{without} of {environment.world_size} ranks cannot use oneCCL: {problem or 'see their logs'}"
@@ -54,6 +53,14 @@ def agree_backend(store: Store, *, environment: Environment) -> Backend:
             remedy="Write Gloo or Auto, or use an image that has oneCCL's binding for its version of torch",
         )
     return Backend("gloo", reason)
+
+
+def _arrive(store: Store, name: str, *, world_size: int, wait: bool) -> None:
+    """Count this rank as one that came to `name`; where `wait` is set, go on when all have."""
+    if store.add(name, 1) == world_size:
+        store.set(f"{name}/all", "1")
+    if wait:
+        store.wait([f"{name}/all"])
 
 
 def _load_ccl() -> str | None:

@@ -25,7 +25,6 @@ class Environment:
     group_world_size: int
     master_addr: str | None
     master_port: int
-    timeout_seconds: float
     backend: str
     training_file: str
     round: int
@@ -57,7 +56,6 @@ class Environment:
             group_world_size=workers,
             master_addr=environ.get("MASTER_ADDR") or None,
             master_port=_number(environ, "MASTER_PORT", default=contract.MASTER_PORT),
-            timeout_seconds=_number(environ, contract.ENV_RENDEZVOUS_TIMEOUT_SECONDS, default=600),
             backend=environ.get(contract.ENV_BACKEND) or "Auto",
             training_file=environ.get(contract.ENV_TRAINING_FILE) or contract.TRAINING_FILE,
             round=_number(environ, contract.ENV_ROUND, default=0),

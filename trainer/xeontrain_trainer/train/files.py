@@ -130,11 +130,17 @@ def _suffix(field: str, path: str) -> str:
 
 def open_text(path: str) -> IO[str]:
     """A file of text, gzipped or not, in UTF-8 with or without a byte order mark, lines as they are."""
-    return io.TextIOWrapper(_open(path), encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
 
 
-def _open(path: str) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+def open_bytes(path: str) -> IO[bytes]:
+    """The plain content of a file, gzipped or not."""
+    return gzip.open(path, "rb") if is_gzipped(path) else open(path, "rb")  # type: ignore[return-value]
+
+
+def is_gzipped(path: str) -> bool:
+    """Whether the file's name says that it is gzipped."""
+    return path.lower().endswith(".gz")
 
 
 def _csv_columns(path: str, separator: str) -> list[str]:
@@ -162,14 +168,14 @@ def parquet_rows(path: str) -> int:
     """The number of rows of a Parquet file."""
     import pyarrow.parquet
 
-    with _open(path) as file:
+    with open_bytes(path) as file:
         return int(pyarrow.parquet.read_metadata(file).num_rows)
 
 
 def _parquet_columns(path: str, separator: str) -> list[str]:
     import pyarrow.parquet
 
-    with _open(path) as file:
+    with open_bytes(path) as file:
         names: Iterable[str] = pyarrow.parquet.read_schema(file).names
     return list(names)
 

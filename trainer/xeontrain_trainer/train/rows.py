@@ -6,15 +6,18 @@ Imports datasets only when needed.
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .config import Columns, Dataset, HubDataset
 from .errors import BadConfigError, BadDataError, MissingFileError, UserError, last_words
-from .files import Source, check_columns, open_text, parquet_rows
+from .files import Source, check_columns, is_gzipped, open_bytes, open_text, parquet_rows
 from .labels import Labels, find_labels
 
 if TYPE_CHECKING:
@@ -139,11 +142,29 @@ def _stamps(source: Source) -> tuple[tuple[int, int], ...]:
 
 
 def _with_rows(source: Source) -> list[str]:
-    """The Parquet files that have rows: datasets fails on one that has none."""
-    paths = [path for path in source.paths if parquet_rows(path)]
+    """The Parquet files that have rows, none gzipped: datasets fails on empty ones and on gzipped ones."""
+    paths = [_unpacked(path) for path in source.paths if parquet_rows(path)]
     if not paths:
         raise BadDataError(source.field, cause="the files have no rows", remedy="Give them rows")
     return paths
+
+
+def _unpacked(path: str) -> str:
+    """The path of a file's plain content: itself, or for a gzipped one a copy in the datasets cache."""
+    import datasets
+
+    if not is_gzipped(path):
+        return path
+    folder = os.path.join(datasets.config.HF_DATASETS_CACHE, "xeontrain", "unpacked")
+    stat = os.stat(path)
+    key = hashlib.sha256(repr((os.path.abspath(path), stat.st_size, stat.st_mtime_ns)).encode()).hexdigest()
+    target = os.path.join(folder, f"{key[:24]}.parquet")
+    if not os.path.exists(target):
+        os.makedirs(folder, exist_ok=True)
+        with open_bytes(path) as packed, tempfile.NamedTemporaryFile(dir=folder, delete=False) as plain:
+            shutil.copyfileobj(packed, plain)
+        os.replace(plain.name, target)
+    return target
 
 
 def _read_hub(hub: HubDataset, split: str, *, name: str) -> datasets.Dataset:

@@ -41,12 +41,12 @@ def write(path: Path, name: str, rows: list[tuple[Any, Any]]) -> str:
     else:
         texts, labels = [row[0] for row in rows], [row[1] for row in rows]
         pq.write_table(pa.table({"label": labels, "text": texts, "more": [1] * len(rows)}), target)
-        return str(target)
+        content = target.read_bytes()
     target.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     return str(target)
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.jsonl.gz", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.jsonl.gz", "a.parquet", "a.parquet.gz"])
 def test_texts_arrive_unchanged(tmp_path: Path, name: str) -> None:
     """Texts that look like nothing, numbers or several lines are texts, in every format; other columns go."""
     path = write(tmp_path, name, list(zip(TEXTS, LABELS, strict=True)))
