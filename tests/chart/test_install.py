@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
+from xeontrain_operator.api.validation import validate_job
+from xeontrain_operator.api.yaml_dialect import read_documents
+from xeontrain_operator.constants import API_VERSION, GROUP, KIND, PLURAL
 from xeontrain_operator.kube.permissions import CLUSTER_PERMISSIONS, PERMISSIONS
 from xeontrain_operator.settings import ENV_SETTINGS_FILE
 
@@ -72,15 +75,9 @@ def until(found: Callable[[], bool], *, what: str) -> None:
 
 def job(name: str) -> str:
     """A small job as YAML."""
-    spec = {"resources": {"cpu": 1, "memory": "1Gi"}, "command": ["true"]}
-    return yaml.safe_dump(
-        {
-            "apiVersion": "xeontrain.dev/v1alpha1",
-            "kind": "XeonTrainJob",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-    )
+    training = {"task": "text-classification", "model": "m", "dataset": {"files": {"train": ["/data.csv"]}}}
+    spec = {"resources": {"cpu": 1, "memory": "1Gi"}, "training": training}
+    return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
 
 
 def get(control_plane: ControlPlane, *arguments: str) -> Any:
@@ -100,6 +97,13 @@ def test_api_server_takes_every_object(
         *("apply", "--dry-run=server", "--server-side", "--validate=strict", "-f", "-"),
         input=yaml.safe_dump_all(objects),
     )
+
+
+def test_notes_show_a_job_that_is_valid(cluster_helm: Helm) -> None:
+    """The job that the notes tell a new user to apply passes every rule of the resource."""
+    notes = cluster_helm.run("install", "notes", str(CHART), "--dry-run=server", "--hide-secret", values={})
+    shown = notes.partition("<<YAML")[2].partition("YAML\n")[0]
+    assert validate_job(read_documents(shown)[0].value) == []
 
 
 def test_uninstall_keeps_jobs_and_install_finds_them(cluster_helm: Helm, control_plane: ControlPlane) -> None:
@@ -162,52 +166,60 @@ def test_upgrade_with_new_settings_makes_a_new_pod(cluster_helm: Helm, control_p
         assert generation() == first + 1
 
 
-def _may(control_plane: ControlPlane, verb: str, resource: str, *, who: str, namespace: str) -> bool:
-    asked = ("auth", "can-i", verb, resource, f"--as={who}", "-n", namespace)
-    return control_plane.kubectl(*asked, check=False).stdout.strip() == "yes"
+@dataclass(frozen=True)
+class Right:
+    """One thing to do with one resource, `pods/log` with its subresource."""
+
+    verb: str
+    resource: str
+    group: str = ""
+
+    def review(self, user: str, *, namespace: str) -> dict[str, Any]:
+        """The question to the API server whether the user has it."""
+        name, _, subresource = self.resource.partition("/")
+        attributes = {"namespace": namespace, "verb": self.verb, "group": self.group, "resource": name}
+        spec = {"user": user, "resourceAttributes": {**attributes, "subresource": subresource}}
+        return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
 
 
-def _rights() -> list[tuple[str, str]]:
-    listed = (*PERMISSIONS, *CLUSTER_PERMISSIONS)
-    return [(verb, f"{one.resource}.{one.group}".strip(".")) for one in listed for verb in one.verbs]
+def granted(
+    control_plane: ControlPlane, user: str, rights: Sequence[Right], *, namespace: str
+) -> list[Right]:
+    """Those of the rights that the user has in the namespace, as the API server sees it."""
+    reviews = yaml.safe_dump_all(right.review(user, namespace=namespace) for right in rights)
+    output = '-o=jsonpath={.status.allowed}{"\\n"}'
+    answers = control_plane.kubectl("create", "-f", "-", output, input=reviews).stdout.splitlines()
+    return [right for right, answer in zip(rights, answers, strict=True) if answer == "true"]
 
 
-def _full_name(resource: str) -> str:
-    """`pods/log` is asked for as such; a group stands before the subresource."""
-    head, _, group = resource.partition(".")
-    name, _, subresource = head.partition("/")
-    return "".join((name, f".{group}" if group else "", f"/{subresource}" if subresource else ""))
-
-
+OPERATORS = [
+    Right(verb, one.resource, one.group) for one in (*PERMISSIONS, *CLUSTER_PERMISSIONS) for verb in one.verbs
+]
 FORBIDDEN = [
-    ("get", "secrets"),
-    ("create", "pods"),
-    ("create", "pods/exec"),
-    ("update", "nodes"),
-    ("update", "xeontrainjobs.xeontrain.dev"),
-    ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
+    Right("get", "secrets"),
+    Right("create", "pods"),
+    Right("create", "pods/exec"),
+    Right("update", "nodes"),
+    Right("update", "xeontrainjobs", "xeontrain.dev"),
+    Right("create", "clusterrolebindings", "rbac.authorization.k8s.io"),
 ]
 
 
 def test_operator_may_do_what_it_does_and_no_more(cluster_helm: Helm, control_plane: ControlPlane) -> None:
     """The API server itself says yes to each listed right, in any namespace, and no to what none needs."""
     with installed(cluster_helm, control_plane, {}):
-
-        def may(verb: str, resource: str) -> bool:
-            return _may(control_plane, verb, _full_name(resource), who=ACCOUNT, namespace="default")
-
-        assert [right for right in _rights() if not may(*right)] == []
-        assert [right for right in FORBIDDEN if may(*right)] == []
+        asked = [*OPERATORS, *FORBIDDEN]
+        assert granted(control_plane, ACCOUNT, asked, namespace="default") == OPERATORS
 
 
 def test_operator_of_some_namespaces_may_nothing_elsewhere(
     cluster_helm: Helm, control_plane: ControlPlane, namespace: str
 ) -> None:
-    """With `watchNamespaces` the same account has its rights there, and none in another namespace."""
+    """With `watchNamespaces` the account has its rights there; elsewhere it may only look at nodes."""
     with installed(cluster_helm, control_plane, {"watchNamespaces": [namespace]}):
-        right = ("create", "statefulsets.apps")
-        assert _may(control_plane, *right, who=ACCOUNT, namespace=namespace)
-        assert not _may(control_plane, *right, who=ACCOUNT, namespace="default")
+        assert granted(control_plane, ACCOUNT, OPERATORS, namespace=namespace) == OPERATORS
+        elsewhere = granted(control_plane, ACCOUNT, OPERATORS, namespace="default")
+        assert elsewhere == [right for right in OPERATORS if right.resource == "nodes"]
 
 
 @pytest.mark.parametrize(
@@ -232,11 +244,12 @@ def test_people_get_the_resource_with_their_role(
             "create", "rolebinding", "b", f"--clusterrole={role}", "--user=ada", "-n", namespace
         )
 
-        def may(verb: str) -> bool:
-            return _may(control_plane, verb, "xeontrainjobs.xeontrain.dev", who="ada", namespace=namespace)
+        def has(verbs: tuple[str, ...]) -> list[Right]:
+            rights = [Right(verb, PLURAL, GROUP) for verb in verbs]
+            return granted(control_plane, "ada", rights, namespace=namespace)
 
-        until(lambda: all(may(verb) for verb in allowed), what=f"the aggregation into {role}")
-        assert [verb for verb in refused if may(verb)] == []
+        until(lambda: len(has(allowed)) == len(allowed), what=f"the aggregation into {role}")
+        assert not refused or has(refused) == []
 
 
 @contextmanager

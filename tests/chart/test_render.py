@@ -10,8 +10,6 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from xeontrain_operator.api.crd import crd
-from xeontrain_operator.api.validation import validate_job
-from xeontrain_operator.api.yaml_dialect import read_documents
 from xeontrain_operator.kube.permissions import CLUSTER_PERMISSIONS, PERMISSIONS, Permission
 from xeontrain_operator.settings import ENV_SETTINGS_FILE, Settings, load_settings
 
@@ -271,10 +269,3 @@ def test_switch_leaves_out(helm: Helm, values: dict[str, Any], kind: str) -> Non
     """A part that is switched off is not there, and is there by default."""
     assert kind in {item["kind"] for item in helm.template({})}
     assert kind not in {item["kind"] for item in helm.template(values)}
-
-
-def test_notes_show_a_job_that_is_valid(cluster_helm: Helm) -> None:
-    """The job that the notes tell a new user to apply passes every rule of the resource."""
-    notes = cluster_helm.run("install", "notes", str(CHART), "--dry-run=server", "--hide-secret", values={})
-    shown = notes.partition("<<YAML")[2].partition("YAML\n")[0]
-    assert validate_job(read_documents(shown)[0].value) == []
