@@ -79,13 +79,18 @@ class Launchers:
 
 @contextlib.contextmanager
 def running(workers: Iterable[Worker]) -> Iterator[Launchers]:
-    """Start the launchers; none is left when the block ends, for whatever reason."""
+    """Start the launchers; none is left when the block ends, for whatever reason.
+
+    SIGTERM ends the block as Ctrl-C does, by KeyboardInterrupt.
+    """
     launchers = Launchers()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         launchers.start(workers)
         yield launchers
     finally:
         launchers.stop()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _start(worker: Worker, log: int) -> subprocess.Popen[bytes]:
