@@ -227,7 +227,8 @@ def _placed_word(situation: Situation) -> _Word | None:
         who = "The worker has" if workers == 1 else f"All {workers} workers have"
         return _Word(status="True", reason=c.ALL_PLACED, message=f"{who} a node.")
     message = f"{bound} of {workers} workers have a node."
-    return _Word(status="False", reason=c.CREATING, message=message)
+    # Not False: that is for a cause that is known and worth waiting for (`kubectl wait`).
+    return _Word(status="Unknown", reason=c.CREATING, message=message)
 
 
 def _running_word(situation: Situation, *, counted: Counted, phase: Phase) -> _Word:

@@ -132,7 +132,8 @@ class RunPolicy(Model):
     active_deadline_seconds: Annotated[int, Field(ge=1, le=31_536_000)] | None = None
     """Seconds that the job may run in all before it fails; unset: no limit."""
     pre_running_deadline_seconds: Annotated[int, Field(ge=10, le=31_536_000)] = 600
-    """Seconds after which a job with only some of its pods makes room for another."""
+    """Seconds after which a job with only some of its pods makes room for another, and after which one that
+    cannot start, such as for an image that is not there, fails. Waiting for nodes alone never fails a job."""
     grace_period_seconds: Annotated[int, Field(ge=15, le=86_400)] = 120
     """Seconds that pods have to save and stop."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None

@@ -87,7 +87,7 @@ def test_first_decision_makes_everything() -> None:
         "Accepted": ("True", "Valid"),
         "StorageReady": ("True", "Configured"),
         "FullyHonoured": ("True", "AllFieldsHonoured"),
-        "Placed": ("False", "Creating"),
+        "Placed": ("Unknown", "Creating"),
         "Running": ("False", "Creating"),
         "CPUPinned": ("Unknown", "NotProven"),
     }

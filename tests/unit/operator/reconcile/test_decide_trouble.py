@@ -292,7 +292,7 @@ def test_claim_that_is_just_being_provided_is_no_trouble() -> None:
     unbound = (pod(0), pending_pod(1, message="pod has unbound immediate PersistentVolumeClaims"))
     life.seconds = 2
     decision = life.started(pods=unbound)
-    assert conditions(decision)["Placed"] == ("False", "Creating")
+    assert conditions(decision)["Placed"] == ("Unknown", "Creating")
     assert reasons(decision) == []
     assert decision.requeue_seconds == 3
 
