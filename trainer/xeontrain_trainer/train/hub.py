@@ -20,20 +20,19 @@ _OLD_WEIGHTS = "pytorch_model*"
 def set_cache_folders(environ: MutableMapping[str, str], *, state_dir: str | None) -> None:
     """Point the caches of the Hub and of datasets at a writable folder, but only where nothing else works.
 
-    A cache that the image or the user names stays first, also when it is read-only: it may hold the model.
+    A cache that the image has or the user names stays first, read-only or not: it may hold the model.
     To be called before huggingface_hub, datasets or transformers are imported; they read it once.
     """
-    home = environ.get("HF_HOME")
-    default_home = os.path.join(
-        environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "huggingface"
-    )
+    user_cache = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    home = environ.get("HF_HOME") or os.path.join(user_cache, "huggingface")
+    if _writable(home):
+        return
     scratch = os.path.join(_writable_base(state_dir), "huggingface")
-    if not home and not _writable(default_home):
-        environ["HF_HOME"] = home = scratch
-    if "HF_DATASETS_CACHE" not in environ and not _writable(home or default_home):
-        environ["HF_DATASETS_CACHE"] = os.path.join(scratch, "datasets")
-    if "HF_MODULES_CACHE" not in environ and not _writable(home or default_home):
-        environ["HF_MODULES_CACHE"] = os.path.join(scratch, "modules")
+    if "HF_HOME" not in environ and not os.path.isdir(home):
+        environ["HF_HOME"] = scratch
+        return
+    environ.setdefault("HF_DATASETS_CACHE", os.path.join(scratch, "datasets"))
+    environ.setdefault("HF_MODULES_CACHE", os.path.join(scratch, "modules"))
 
 
 def model_folder(name: str, *, revision: str | None, state_dir: str | None) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-_TIMEOUT_SECONDS = 240
+_TIMEOUT_SECONDS = 600
 _PRELOADED = ["torch", "torch.distributed", "transformers.models.bert.modeling_bert", "datasets"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.trainer.train import scenarios
 from tests.unit.trainer.train.ranks import run_ranks, succeeded
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
 
 def test_groups_threads_stay_on_their_cpus() -> None:

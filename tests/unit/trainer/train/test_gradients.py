@@ -13,7 +13,7 @@ from xeontrain_trainer.train.files import find_sources
 from tests.unit.trainer.train import scenarios, tiny
 from tests.unit.trainer.train.ranks import run_ranks, succeeded
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
 # A full batch; one that no number of ranks divides; one smaller than four ranks; a single row.
 BATCHES = [range(16), range(16, 29), range(30, 33), [33]]

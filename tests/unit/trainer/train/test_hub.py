@@ -16,11 +16,19 @@ from xeontrain_trainer.train.errors import MissingFileError
     [
         ({}, [], set()),
         ({}, ["home"], {"HF_HOME"}),
+        ({}, ["home", "home/huggingface"], {"HF_DATASETS_CACHE", "HF_MODULES_CACHE"}),
         ({"HF_HOME": "image"}, ["image"], {"HF_DATASETS_CACHE", "HF_MODULES_CACHE"}),
         ({"HF_HOME": "image"}, ["home"], set()),
         ({"HF_HOME": "image", "HF_DATASETS_CACHE": "mine"}, ["image"], {"HF_MODULES_CACHE"}),
     ],
-    ids=["writable-home", "read-only-home", "read-only-image", "writable-image", "own-datasets"],
+    ids=[
+        "writable-home",
+        "read-only-home",
+        "models-in-read-only-home",
+        "read-only-image",
+        "writable-image",
+        "own-datasets",
+    ],
 )
 def test_caches_move_only_where_they_must(
     tmp_path: Path,
@@ -33,7 +41,9 @@ def test_caches_move_only_where_they_must(
     folders = {name: tmp_path / name for name in ("home", "image", "mine", "state")}
     for folder in folders.values():
         folder.mkdir()
-    blocked = [str(folders[name]) for name in read_only]
+    blocked = [str(tmp_path / name) for name in read_only]
+    for folder in blocked:
+        os.makedirs(folder, exist_ok=True)
     # Root may write anywhere, whatever the mode bits say, so the answer of the system is replaced.
     real = os.access
     monkeypatch.setattr(

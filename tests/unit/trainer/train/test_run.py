@@ -13,7 +13,7 @@ from xeontrain_trainer import contract
 from tests.unit.trainer.train import scenarios, tiny
 from tests.unit.trainer.train.ranks import Ended, run_ranks, succeeded
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
 
 def write_document(folder: Path, training: dict[str, object]) -> str:
