@@ -22,7 +22,7 @@ from xeontrain_operator.settings import ENV_SETTINGS_FILE
 
 from tests.chart import cases
 from tests.chart.helm import CHART, NAMESPACE, ROOT, Helm, one
-from tests.cluster.control_plane import ControlPlane
+from tests.cluster.control_plane import API_ADDRESS, API_PORT, ControlPlane
 from tests.cluster.errors import ClusterError
 
 pytestmark = pytest.mark.cluster
@@ -282,15 +282,17 @@ def operator_under_the_charts_role(
 def test_operator_works_under_the_charts_role(
     cluster_helm: Helm, control_plane: ControlPlane, namespace: str, tmp_path: Path, confined: bool
 ) -> None:
-    """With no right but the chart's the operator is healthy, makes a job's children, and is never refused;
-
-    the children outlive its uninstallation, and a deleted job takes them along without it.
+    """With no right but the chart's the operator is healthy, passes the script of `helm test`, makes a job's
+    children, and is never refused; the children outlive its uninstallation and go with their job without it.
     """
     values = {"watchNamespaces": [namespace]} if confined else {}
+    objects = cluster_helm.template(values)
     with installed(cluster_helm, control_plane, values) as release:
-        settings = one(cluster_helm.template(values), "ConfigMap")["data"]["settings.yaml"]
+        settings = one(objects, "ConfigMap")["data"]["settings.yaml"]
         with operator_under_the_charts_role(control_plane, settings, tmp_path) as log:
             until(lambda: _is_healthy(control_plane), what="a healthy operator")
+            said = _run_helm_test(control_plane, one(objects, "Pod"), tmp_path)
+            assert f"XeonTrainJobList {namespace if confined else ''}".rstrip() in said
             control_plane.kubectl("apply", "-n", namespace, "-f", "-", input=job("ours"))
             until(lambda: _children(control_plane, namespace) == CHILDREN, what="the job's children")
             until(lambda: _phase(control_plane, namespace) == "Pending", what="the job's status")
@@ -323,3 +325,20 @@ def _is_healthy(control_plane: ControlPlane) -> bool:
     except ClusterError:
         return False
     return True
+
+
+def _run_helm_test(control_plane: ControlPlane, pod: dict[str, Any], folder: Path) -> list[str]:
+    """The lines that the test pod's script prints, run here with the addresses that a pod would have."""
+    shutil.copy(control_plane.ca_file, folder / "ca.crt")
+    made = control_plane.kubectl("create", "token", "xeontrain-operator", "-n", NAMESPACE)
+    (folder / "token").write_text(made.stdout.strip())
+    (script,) = pod["spec"]["containers"][0]["args"]
+    for inside_a_pod, here in (
+        ("/var/run/secrets/kubernetes.io/serviceaccount/", f"{folder}/"),
+        ("https://kubernetes.default.svc/", f"https://{API_ADDRESS}:{API_PORT}/"),
+        ("http://xeontrain-operator-metrics:8081/", "http://127.0.0.1:8081/"),
+    ):
+        assert inside_a_pod in script
+        script = script.replace(inside_a_pod, here)
+    done = control_plane.run([sys.executable, "-c", script], timeout_seconds=60)
+    return [line.strip() for line in done.stdout.splitlines()]
