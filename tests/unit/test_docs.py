@@ -76,11 +76,11 @@ def test_make_commands_exist(path: Path) -> None:
     assert _named_make_targets(path.read_text(encoding="utf-8")) - _make_targets() == set()
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+@pytest.mark.parametrize("path", [*DOCUMENTS, *sorted(ROOT.glob("examples/*.yaml"))], ids=_name)
 def test_xeontrain_commands_exist(path: Path) -> None:
-    """Each `xeontrain X` that a document shows is a command."""
+    """Each `xeontrain X` that a document or an example shows is a command."""
     text = path.read_text(encoding="utf-8")
-    named = set(re.findall(r"(?:^|`)xeontrain ([a-z]+)", text, re.MULTILINE))
+    named = set(re.findall(r"(?:^|`|&& |^# +)xeontrain ([a-z]+)", text, re.MULTILINE))
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert named - commands == set()
 
