@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from xeontrain_operator.api.crd import crd
+from xeontrain_operator.api.crd import as_yaml, crd
 from xeontrain_operator.kube.permissions import CLUSTER_PERMISSIONS, PERMISSIONS, Permission
 
 Object = dict[str, Any]
@@ -93,7 +93,7 @@ def crd_template(definition: Object) -> str:
             "  annotations:\n",
             "    helm.sh/resource-policy: keep\n",
             "  {{- end }}\n",
-            _escape_braces(dump(body)),
+            _escape_braces(as_yaml(body)),
             "{{- end }}\n",
         )
     )
@@ -274,7 +274,7 @@ def chart_files() -> dict[Path, str]:
         CHART / "templates" / "crd" / "xeontrainjobs.yaml": crd_template(definition),
         CHART / "templates" / "rbac" / "_rules.tpl": rules_template(),
         CHART / "README.md": chart_readme(chart=chart, values=values, schema=schema),
-        MANIFESTS / "crd" / "xeontrainjobs.yaml": document(definition),
+        MANIFESTS / "crd" / "xeontrainjobs.yaml": f"# {NOTICE}\n{as_yaml(definition)}",
     }
 
 

@@ -106,9 +106,16 @@ def crd() -> dict[str, Any]:
 
 def crd_yaml() -> str:
     """Return the CRD as YAML, the same text each time."""
-    # What has only scalars inside stands on one line: half the indentation, and a field is seen at a glance.
+    return as_yaml(crd())
+
+
+def as_yaml(document: Any) -> str:
+    """Write the CRD, or a part of it, as YAML.
+
+    What has only scalars inside stands on one line: four fifths of the size, and a field is seen at a glance.
+    """
     text: str = yaml.dump(
-        crd(), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True, default_flow_style=None
+        document, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True, default_flow_style=None
     )
     return text
 
@@ -145,6 +152,8 @@ def _structural(node: Schema, *, definitions: dict[str, Schema]) -> Schema:
         result["anyOf"] = [{"type": "integer"}, {"type": "string"}]
     if "const" in result:
         result["enum"] = [result.pop("const")]
+    if "description" in result:
+        result["description"] = " ".join(result["description"].split())
     _write_bounds(result)
     if "properties" in node:
         result["properties"] = {
