@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import secrets
 import signal
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +16,13 @@ from typing import Any, Final, Self, TypeVar
 
 import yaml
 from xeontrain_operator import constants
+from xeontrain_operator.kube import kinds
 from xeontrain_operator.kube.permissions import CLUSTER_PERMISSIONS, PERMISSIONS, Permission
 
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.namespaces import InsideProcess
+from tests.cluster.relay import Relay
+from tests.operator.api import Api, kind_of
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -25,7 +30,6 @@ T = TypeVar("T")
 ROOT: Final = Path(__file__).parents[2]
 ACCOUNT: Final = "operator"
 WAIT_SECONDS: Final = 60.0
-_PROBE: Final = "import sys, urllib.request as r; sys.stdout.write(r.urlopen(sys.argv[1]).read().decode())"
 
 
 def wait_for(condition: Callable[[], T | None], *, what: str, seconds: float = WAIT_SECONDS) -> T:
@@ -71,6 +75,7 @@ class Team:
     def __init__(self, control_plane: ControlPlane, namespace: str) -> None:
         self.control_plane = control_plane
         self.namespace = namespace
+        self.api = Api(control_plane.kubeconfig)
 
     def kubectl(self, *arguments: str, input: str | None = None, check: bool = True) -> str:
         """kubectl in this namespace; returns its output."""
@@ -83,13 +88,11 @@ class Team:
 
     def get(self, kind: str, name: str) -> Document | None:
         """The object, with its managed fields; None where it is not there."""
-        shown = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json", "--show-managed-fields")
-        return json.loads(shown) if shown.strip() else None
+        return self.api.get(kind_of(kind), namespace=self.namespace, name=name)
 
     def list(self, kind: str, *, selector: str = "") -> list[Document]:
         """Objects of a kind."""
-        chosen = ("-l", selector) if selector else ()
-        return list(json.loads(self.kubectl("get", kind, *chosen, "-o", "json"))["items"])
+        return self.api.list(kind_of(kind), namespace=self.namespace, labelSelector=selector)
 
     def exists(self, kind: str, name: str) -> Document:
         """The object, once it is there."""
@@ -119,13 +122,18 @@ class Team:
     def events(self, name: str) -> list[str]:
         """Reasons of the events about a job, in their order."""
         selector = f"involvedObject.name={name},involvedObject.kind={constants.KIND}"
-        shown = self.kubectl("get", "events", "--field-selector", selector, "-o", "json")
-        return [item["reason"] for item in json.loads(shown)["items"]]
+        found = self.api.list(kinds.EVENT, namespace=self.namespace, fieldSelector=selector)
+        return [item["reason"] for item in found]
 
     def patch_status(self, kind: str, name: str, status: Document) -> None:
         """What a kubelet does to a pod, or a controller to its object."""
-        patch = json.dumps({"status": status})
-        self.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", patch)
+        found = kind_of(kind)
+        namespace = None if found is kinds.NODE else self.namespace
+        self.api.merge(found, {"status": status}, namespace=namespace, name=name, subresource="status")
+
+    def end_pod(self, name: str) -> None:
+        """No kubelet is there to end a pod that is to go."""
+        self.api.end_pod(namespace=self.namespace, name=name)
 
 
 class Kubelet:
@@ -215,17 +223,27 @@ class Operator:
     def __init__(
         self, control_plane: ControlPlane, process: InsideProcess, *, ports: tuple[int, int]
     ) -> None:
-        self._control_plane = control_plane
+        pid = control_plane.namespaces.pid
         self.process = process
-        self._probe_port, self._metrics_port = ports
+        self._probe, self._metrics = (
+            Relay(namespace_pid=pid, address="127.0.0.1", port=port) for port in ports
+        )
+
+    def close(self) -> None:
+        """End the ways to its ports."""
+        self._probe.stop()
+        self._metrics.stop()
 
     def healthy(self) -> bool:
         """Whether the liveness endpoint answers 200."""
-        return self._fetch(self._probe_port, "/healthz", check=False) != ""
+        try:
+            return bool(_fetch(self._probe, "/healthz"))
+        except (OSError, http.client.HTTPException):
+            return False
 
     def metrics(self) -> dict[str, float]:
         """All samples by name and labels, as the text format writes them."""
-        lines = self._fetch(self._metrics_port, "/metrics").splitlines()
+        lines = _fetch(self._metrics, "/metrics").splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, value in pairs}
 
@@ -255,10 +273,10 @@ class Operator:
             if sample.startswith(f"{name}{{") and not any(label in sample for label in but)
         )
 
-    def _fetch(self, port: int, path: str, *, check: bool = True) -> str:
-        argv = [sys.executable, "-c", _PROBE, f"http://127.0.0.1:{port}{path}"]
-        done = self._control_plane.run(argv, check=check)
-        return done.stdout if done.returncode == 0 else ""
+
+def _fetch(relay: Relay, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{relay.port}{path}", timeout=15) as answer:
+        return str(answer.read().decode())
 
 
 class Place:
@@ -294,6 +312,7 @@ class Place:
         finally:
             if process.poll() is None:
                 operator.stop()
+            operator.close()
 
     def log(self) -> str:
         """What all operators of this place have written."""

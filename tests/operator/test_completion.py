@@ -39,16 +39,11 @@ def _running(team: Team, name: str, **spec: Any) -> tuple[str, Kubelet]:
     return uid, kubelet
 
 
-def _kill_pod(team: Team, name: str) -> None:
-    """No kubelet is there to end a pod that is to go."""
-    team.kubectl("delete", "pod", name, "--force", "--grace-period=0", "--ignore-not-found")
-
-
 def _ended_and_cleaned(team: Team, name: str, phase: str) -> dict[str, Any]:
     status = team.phase(name, phase)
     team.gone("statefulset", name)
     for worker in range(2):
-        _kill_pod(team, f"{name}-{worker}")
+        team.end_pod(f"{name}-{worker}")
     return status
 
 
@@ -135,7 +130,7 @@ def test_time_to_live(operator: Operator, team: Team) -> None:
     kubelet.ended(0, result_document(uid))
     team.gone("statefulset", "brief")
     for worker in range(2):
-        _kill_pod(team, f"brief-{worker}")
+        team.end_pod(f"brief-{worker}")
     team.gone("xtj", "brief")
     team.gone("service", "brief")
 
@@ -160,7 +155,7 @@ def test_job_made_again_under_its_name(operator: Operator, team: Team) -> None:
 def _kill_pod_of(team: Team, name: str, *, uid: str) -> None:
     pod = team.get("pod", name)
     if pod is not None and pod["metadata"]["labels"]["xeontrain.dev/job-uid"] == uid:
-        _kill_pod(team, name)
+        team.end_pod(name)
 
 
 _LAUNCHER = """

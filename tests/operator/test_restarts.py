@@ -95,7 +95,7 @@ def test_operator_was_away_at_the_end(operators: Place, team: Team) -> None:
     with operators.operator():
         team.phase("away", "Succeeded")
         team.gone("statefulset", "away")
-        team.kubectl("delete", "pod", "away-0", "--force", "--grace-period=0", "--ignore-not-found")
+        team.end_pod("away-0")
         wait_for(lambda: "Cleaned" in " ".join(team.events("away")) or None, what="the end of the cleaning")
     version = team.exists("xtj", "away")["metadata"]["resourceVersion"]
     with operators.operator() as another:

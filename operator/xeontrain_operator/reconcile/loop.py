@@ -123,24 +123,30 @@ class Reconciler:
                 continue
             if not await self._carry_out(decision, observed, memory):
                 return self._again_seconds(decision, memory)
+            job = self._cache.jobs.get(key) or job
         return _REDO_SECONDS
 
     async def _carry_out(self, decision: Decision, observed: Observed, memory: JobMemory) -> bool:
         """Actions, status, events in the decision's order; returns whether to decide anew."""
-        job, written = observed.job, False
+        job = observed.job
         if decision.status_first:
-            job, written = await self._write_status(job, decision)
+            job = await self._record(job, decision)
         if await self._executor.run(decision.actions, observed=observed, memory=memory):
             return True
         if not decision.status_first:
-            job, written = await self._write_status(job, decision)
-        if written:
-            await self._tell(job, decision.events)
+            job = await self._record(job, decision)
         self._schedule_poll(key_of(job), decision, memory)
         if decision.finished:
             self._cache.finish(job)
             self._memories.pop(key_of(job), None)
         return False
+
+    async def _record(self, job: Document, decision: Decision) -> Document:
+        """Status, then events if there was anything to write; the job as it is afterwards."""
+        job, written = await self._write_status(job, decision)
+        if written:
+            await self._tell(job, decision.events)
+        return job
 
     async def _write_status(self, job: Document, decision: Decision) -> tuple[Document, bool]:
         """The job as it is afterwards, and whether anything was written.
