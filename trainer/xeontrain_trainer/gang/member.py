@@ -278,7 +278,7 @@ class Member:
         self._changed = True
         if not failure.consequence:
             self._stop()
-        elif self._stop_at is None:
+        elif self._stop_at is None and not self._stopping:
             self._stop_at = now + CAUSE_GRACE_SECONDS
 
     def ranks_ended(self, round_id: RoundId) -> None:

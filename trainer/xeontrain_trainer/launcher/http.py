@@ -7,11 +7,9 @@ ranks.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Optional
-from urllib.parse import parse_qs
 
 BACKLOG = 1024
 MAX_CONNECTIONS = 2048
@@ -40,11 +38,10 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Request:
-    """`query`: the first value of each parameter."""
+    """`path` without the query, which no page here takes."""
 
     method: str
     path: str
-    query: dict[str, str]
     body: bytes
     keep_alive: bool
 
@@ -141,11 +138,9 @@ async def read_request(reader: asyncio.StreamReader) -> Optional[Request]:
     method, target, version, headers = parse_head(head)
     length = _body_length(method, headers)
     body = await asyncio.wait_for(reader.readexactly(length), BODY_SECONDS) if length else b""
-    path, _, query = target.partition("?")
     return Request(
         method=method,
-        path=path,
-        query={key: values[0] for key, values in _parse_query(query).items()},
+        path=target.partition("?")[0],
         body=body,
         keep_alive=version == "HTTP/1.1" and headers.get("connection", "").lower() != "close",
     )
@@ -176,12 +171,6 @@ def _body_length(method: str, headers: dict[str, str]) -> int:
     if len(text) > 9 or int(text) > MAX_BODY_BYTES:
         raise BadRequest(413, f"more than {MAX_BODY_BYTES} bytes\n")
     return int(text)
-
-
-def _parse_query(query: str) -> dict[str, list[str]]:
-    with contextlib.suppress(ValueError):
-        return parse_qs(query, max_num_fields=16)
-    return {}
 
 
 async def _write(writer: asyncio.StreamWriter, response: Response, *, keep_alive: bool) -> None:

@@ -166,6 +166,8 @@ def test_a_closed_connection_leaves_the_others_time_to_tell() -> None:
     assert member.stop_at() == 12.0
     member.tick(12.0)
     assert member.take_effects() == [StopRanks(RoundId(4, OLD))]
+    member.rank_failed(RoundId(4, OLD), failure(2.0, consequence=True), 12.5)
+    assert member.stop_at() == float("inf")
     member.ranks_ended(RoundId(4, OLD))
     assert member.make_report(12.0).outcome == m.FAILED
 
