@@ -65,7 +65,6 @@ def _announce_and_wait(control_plane: ControlPlane) -> None:
         "path": control_plane.binaries.search_path(),
     }
     current_file().write_text(json.dumps(place))
-    say(f"logs: {control_plane.folder.logs}")
     say("ready; Ctrl-C ends it. In another terminal:")
     print(f"export KUBECONFIG={control_plane.kubeconfig}", flush=True)
     try:

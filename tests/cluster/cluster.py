@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from tests.cluster.binaries import Binaries
 from tests.cluster.control_plane import POD_CIDR, ControlPlane
 from tests.cluster.credentials import User
 from tests.cluster.errors import ClusterError
+from tests.cluster.go_build import say
 from tests.cluster.image_store import ImageStore
 from tests.cluster.images import Images
 from tests.cluster.namespaces import Namespaces
@@ -131,6 +133,7 @@ class Cluster:
             yield cluster
 
     def _start(self, store: ImageStore) -> None:
+        started = time.monotonic()
         _prepare_mounts(self.control_plane.namespaces)
         for node in self.nodes.values():
             store.copy_to(node.containerd_root)
@@ -144,6 +147,7 @@ class Cluster:
         self.control_plane.components.wait_until(
             self.all_nodes_ready, what="nodes", component="node-a-kubelet", timeout_seconds=READY_SECONDS
         )
+        say(f"{len(self.nodes)} nodes ready in {time.monotonic() - started:.0f} s")
 
     def _start_network(self) -> None:
         state, found = self.control_plane.folder.state, self.control_plane.binaries

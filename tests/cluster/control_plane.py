@@ -11,6 +11,7 @@ Authorization is Node,RBAC; service account tokens work. The API server is reach
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.cluster.api import Api
 from tests.cluster.binaries import Binaries
 from tests.cluster.credentials import User
 from tests.cluster.errors import ClusterError
+from tests.cluster.go_build import say
 from tests.cluster.namespaces import InsideProcess, Namespaces
 from tests.cluster.processes import Components
 from tests.cluster.relay import Relay
@@ -84,6 +86,7 @@ class ControlPlane:
             control_plane._stop()
 
     def _start(self, *, node_grace_seconds: int) -> None:
+        started = time.monotonic()
         state = self.folder.state
         self._write_credentials(state)
         self.components.start("etcd", self._etcd_argv(state))
@@ -103,6 +106,7 @@ class ControlPlane:
             component="kube-controller-manager",
             timeout_seconds=READY_SECONDS,
         )
+        say(f"control plane ready in {time.monotonic() - started:.0f} s; logs: {self.folder.logs}")
 
     def _stop(self) -> None:
         if self._relay:
