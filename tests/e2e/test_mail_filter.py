@@ -69,14 +69,14 @@ def _with_progress(job: Document) -> Document | None:
 
 def _assert_model_is_on_the_claim(ns: Namespace, job: Document) -> None:
     """A pod that mounts worker 0's claim, as a user's next step would, loads the model from it."""
-    folder = f"mail-filter-{job['metadata']['uid'][:8]}/model"
+    claim, _, folder = job["status"]["result"]["model"].partition(":")
+    folder = folder.strip("/")
     script = (
         "from transformers import AutoModelForSequenceClassification as M, AutoTokenizer as T\n"
         f"m = M.from_pretrained('/m/{folder}'); t = T.from_pretrained('/m/{folder}')\n"
         "i = m(**t('win cash now', return_tensors='pt')).logits.argmax().item()\n"
         "print('LABEL', m.config.id2label[i])"
     )
-    claim = job["status"]["result"]["model"].split()[1].split("/")[0]
     node = ns.wait("claim", lambda: ns.get("pvc", claim), timeout_seconds=5)
     assert node["status"]["phase"] == "Bound"
     reader = {
