@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import kopf
 
-from xeontrain_operator import constants
 from xeontrain_operator.handlers.resync import SELECTOR
 from xeontrain_operator.handlers.runtime import Runtime, make_runtime
+from xeontrain_operator.handlers.storage import NoDiffBase, NoProgress
 from xeontrain_operator.kube import config, kinds
 from xeontrain_operator.kube.kinds import Kind
 
@@ -71,10 +71,8 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.request_timeout = 60
     settings.networking.connect_timeout = 10
     settings.process.ultimate_exiting_timeout = 20
-    # Never used with `on.event` alone; should a handler of another sort slip in, it is ours that is written.
-    settings.persistence.finalizer = f"{constants.GROUP}/operator"
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=constants.GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=constants.GROUP)
+    settings.persistence.progress_storage = NoProgress()
+    settings.persistence.diffbase_storage = NoDiffBase()
 
 
 def _selector(kind: Kind) -> Any:

@@ -58,6 +58,9 @@ async def load(*, in_cluster: bool, kubeconfig: Path | None = None) -> Configura
             " KUBECONFIG to a readable file"
         ) from error
     configuration.connection_pool_maxsize = 32
+    # As kopf's own watches do: straight to the server. Looking for proxies and passwords in the environment
+    # would also cost a thread's turn and a file for each call.
+    configuration.client_session_kwargs = {"trust_env": False}
     return configuration
 
 

@@ -53,3 +53,16 @@ def test_only_our_children_are_sent(settings: kopf.OperatorSettings, kind: kinds
     """The API server filters: other people's pods never reach the process."""
     selector = settings.watching.label_selectors[(kind.group, kind.version, kind.plural)]
     assert selector == "app.kubernetes.io/managed-by=xeontrain-operator"
+
+
+def test_kopf_copies_nothing_and_stores_nothing(settings: kopf.OperatorSettings) -> None:
+    """Whatever the object, kopf's view of its essence is empty, and storing changes no patch."""
+    body = kopf.Body({"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"big": ["x"] * 1000}})
+    patch = kopf.Patch()
+    diffbase, progress = settings.persistence.diffbase_storage, settings.persistence.progress_storage
+    essence = diffbase.build(body=body)
+    assert progress.clear(essence=essence) == {}
+    assert diffbase.fetch(body=body) is None
+    diffbase.store(body=body, patch=patch, essence=essence)
+    progress.touch(body=body, patch=patch, value="x")
+    assert not patch
