@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 from ..plan import Plan, plan_from_json
 from .affinity import affinity
@@ -44,6 +45,9 @@ def _prepare(config: TrainingConfig, *, environment: Environment, plan: Plan | N
     """This worker's tokens, made on all its CPUs: the other ranks of the worker wait for them."""
     dataset = config.dataset
     sources = find_sources(dataset.files, columns=dataset.columns) if dataset.files else {}
+    if environment.is_main:
+        # The first sign of life: libraries, data and model take from seconds to minutes from here.
+        print(f"reading data for {config.model}", file=sys.stderr, flush=True)
     with affinity(plan.cpus if plan and plan.bound else ()):
         processes = len(os.sched_getaffinity(0))
         return prepare(config, sources=sources, state_dir=environment.state_dir, processes=processes)
