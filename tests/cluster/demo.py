@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import time
@@ -14,7 +13,8 @@ from tests.cluster.errors import ClusterError
 
 JOB_FILE = Path("examples/mail-filter.yaml")
 JOB = "mail-filter"
-TABLE_SECONDS = 3
+JOB_PATH = f"/apis/xeontrain.dev/v1alpha1/namespaces/default/xeontrainjobs/{JOB}"
+POLL_SECONDS = 3
 OPERATOR_SECONDS = 180
 TRAINING_SECONDS = 1800
 
@@ -51,20 +51,22 @@ class _Shell:
 
 
 def _watch(cluster: Cluster) -> str:
-    """Prints the job's row at each change until it ends; returns the phase."""
-    print(f"\n$ kubectl get xeontrainjob {JOB} -w", flush=True)
-    shown: list[str] = []
+    """Shows kubectl's own watch of the job until it ends; returns the phase."""
+    argv = ["get", "xeontrainjob", JOB, "--watch"]
+    print(f"\n$ kubectl {' '.join(argv)}", flush=True)
+    program = [cluster.control_plane.binaries["kubectl"], "--kubeconfig", str(cluster.kubeconfig)]
+    with subprocess.Popen([*program, *argv]) as watch:
+        try:
+            return _wait_for_end(cluster)
+        finally:
+            watch.terminate()
+
+
+def _wait_for_end(cluster: Cluster) -> str:
     deadline = time.monotonic() + TRAINING_SECONDS
     while time.monotonic() < deadline:
-        header, row = cluster.kubectl("get", "xeontrainjob", JOB).stdout.rstrip("\n").split("\n")
-        if not shown:
-            print(header)
-        if row not in shown[-1:]:
-            print(row, flush=True)
-            shown.append(row)
-        job = json.loads(cluster.kubectl("get", "xeontrainjob", JOB, "-o", "json").stdout)
-        phase = str(job.get("status", {}).get("phase", "Pending"))
+        time.sleep(POLL_SECONDS)
+        phase = str(cluster.control_plane.api.get(JOB_PATH).get("status", {}).get("phase", "Pending"))
         if phase in ("Succeeded", "Failed"):
             return phase
-        time.sleep(TABLE_SECONDS)
     return "unfinished"
