@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.cluster.errors import RequirementMissing
+
 ROOT = Path("/sys/fs/cgroup")
 V1_HIERARCHIES = (
     *("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer"),
@@ -52,9 +54,25 @@ def _copy_from_parent(folder: Path, *, names: Sequence[str]) -> None:
 
 def _hand_down(folder: Path) -> None:
     offered = (folder / "cgroup.controllers").read_text().split()
+    control = folder / "cgroup.subtree_control"
+    given = control.read_text().split()
     for controller in V2_CONTROLLERS:
-        if controller in offered:
-            (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+        if controller in offered and controller not in given:
+            control.write_text(f"+{controller}")
+
+
+def require(root: Path = ROOT) -> None:
+    """Raises RequirementMissing where cgroups for pods cannot be made, as in most containers."""
+    name = f"xt-probe-{os.getpid()}"
+    try:
+        make(name, node="node", root=root)
+    except OSError as error:
+        raise RequirementMissing(
+            f"cgroups cannot be made here: {error}",
+            remedy="Run it on a machine, or in a container with its own writable cgroup tree",
+        ) from error
+    finally:
+        remove(name, root=root)
 
 
 def remove(run: str, *, root: Path = ROOT) -> None:

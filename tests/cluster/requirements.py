@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.cluster import cgroups
 from tests.cluster.errors import RequirementMissing
 from tests.cluster.namespaces import require_namespaces
 
@@ -38,12 +39,13 @@ def require_control_plane() -> None:
 
 
 def require_nodes() -> None:
-    """Raises RequirementMissing where kubelets and image builds cannot run here."""
+    """Raises RequirementMissing where kubelets and image builds cannot run here; leaves nothing behind."""
     require_control_plane()
     if os.geteuid() != 0:
         raise RequirementMissing("kubelets and containers need root", remedy="Run it as root")
     _require_tools(NODE_TOOLS)
     cni_folder()
+    cgroups.require()
 
 
 def cni_folder(folders: Iterable[Path] = CNI_FOLDERS) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import cgroups
+from tests.cluster.errors import RequirementMissing
 
 
 @pytest.fixture
@@ -26,6 +27,7 @@ def v2(tmp_path: Path) -> Path:
     (tmp_path / "cgroup.subtree_control").write_text("")
     (tmp_path / "xt-1").mkdir()
     (tmp_path / "xt-1" / "cgroup.controllers").write_text("cpu\n")
+    (tmp_path / "xt-1" / "cgroup.subtree_control").write_text("")
     return tmp_path
 
 
@@ -42,6 +44,27 @@ def test_on_v2_offered_controllers_are_handed_down(v2: Path) -> None:
     # A real kernel adds to the file's content; here the last write stays.
     assert (v2 / "cgroup.subtree_control").read_text() == "+cpu"
     assert (v2 / "xt-1" / "cgroup.subtree_control").read_text() == "+cpu"
+
+
+def test_a_controller_that_is_given_already_is_not_given_again(v2: Path) -> None:
+    """A write to the root of a machine whose systemd did it may be refused."""
+    (v2 / "cgroup.subtree_control").write_text("cpuset cpu memory\n")
+    cgroups.make("xt-1", node="node-a", root=v2)
+    assert (v2 / "cgroup.subtree_control").read_text() == "cpuset cpu memory\n"
+
+
+def test_where_none_can_be_made_the_reason_is_told(tmp_path: Path) -> None:
+    """A hierarchy without the files of one, as a read-only or masked one looks."""
+    (tmp_path / "cpuset").mkdir()
+    with pytest.raises(RequirementMissing, match="cgroups cannot be made here"):
+        cgroups.require(tmp_path)
+
+
+def test_a_probe_leaves_nothing(v1: Path) -> None:
+    for hierarchy in ("cpu", "memory"):
+        before = sorted((v1 / hierarchy).iterdir())
+        cgroups.require(v1)
+        assert sorted((v1 / hierarchy).iterdir()) == before
 
 
 def test_only_this_runs_empty_cgroups_are_removed(tmp_path: Path) -> None:
