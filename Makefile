@@ -71,7 +71,7 @@ control-plane-tests: $(VENV)/ready ## CRD, chart and operator against a real API
 	$(PYTEST) tests -m "cluster and not e2e"
 
 e2e: $(VENV)/ready model-cache ## Real kubelets, pinned CPUs, real pods, real training
-	$(PYTEST) tests/e2e -m e2e
+	$(PYTEST) tests -m e2e
 
 simulate: $(VENV)/ready ## The gang's state machine through 10,000 seeded histories
 	$(PY) -m tests.unit.trainer.gang.simulate --histories 10000 --large-histories 50

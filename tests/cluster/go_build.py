@@ -116,7 +116,7 @@ class _Builder:
     def _argv(self, program: str, *, out: Path) -> list[str]:
         source = self._source
         if isinstance(source, GoInstall):
-            return ["install", "-trimpath", f"{source.packages[program]}@v{self._version}"]
+            return ["install", "-trimpath", "-ldflags=-s -w", f"{source.packages[program]}@v{self._version}"]
         package = source.packages[program] if isinstance(source, OwnModule) else self._command(program)
         flags = self._version_flags() if isinstance(source, StagedModule) else "-s -w"
         return ["build", "-trimpath", "-ldflags", flags, "-o", str(out / program), package]
