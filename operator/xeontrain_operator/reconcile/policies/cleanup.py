@@ -14,6 +14,7 @@ from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.verdict import find_verdict
 
 ANNOTATION_PARK_ONLY: Final = f"{GROUP}/park-only"
+PARKED_GRACE_SECONDS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +59,20 @@ def _remove_pods(situation: Situation) -> list[Action]:
     if found is not None:
         if is_terminating(found):
             return []
-        return [*_keep_log(situation), _delete(found)]
+        return [*_keep_log(situation), _delete(found), *_hasten_worker_zero(situation)]
     # The set's pods go by garbage collection; these were orphaned by hand.
     orphans = [pod for pod in situation.observed.pods if not is_terminating(pod) and not _has_owner(pod)]
     return [DeletePod(name=pod["metadata"]["name"], uid=pod_uid(pod)) for pod in orphans]
+
+
+def _hasten_worker_zero(situation: Situation) -> list[Action]:
+    """Its container has just ended with the verdict and is being started again. Process 1 of a container
+    does not get a SIGTERM that comes before its handler is set, and the pod would then stay for the whole
+    grace period, which was meant for checkpoints; there is nothing to save any more."""
+    pod = situation.pods.get(0)
+    if pod is None or is_terminating(pod):
+        return []
+    return [DeletePod(name=pod["metadata"]["name"], uid=pod_uid(pod), grace_seconds=PARKED_GRACE_SECONDS)]
 
 
 def _has_owner(pod: Document) -> bool:
