@@ -9,6 +9,7 @@ from typing import Literal
 from xeontrain_operator.api import conditions as c
 from xeontrain_operator.api.v1alpha1 import Condition, RestartsStatus, XeonTrainJobStatus
 from xeontrain_operator.reconcile.decision import JobEvent
+from xeontrain_operator.reconcile.text import counted
 
 # Reasons under which conditions only wait, as they do at the beginning of every job.
 _ROUTINE = frozenset({c.CREATING, c.STARTING, c.WAITING_FOR_WORKERS, c.RESTARTING, c.SUSPENDED_BY_USER})
@@ -124,7 +125,7 @@ def _ranks_in_words(status: XeonTrainJobStatus) -> str:
     if cpu is None or not cpu.ranks:
         return "The ranks run."
     who = "1 rank runs" if cpu.ranks == 1 else f"{cpu.ranks} ranks run"
-    cores = f" on {cpu.cores_per_rank} cores each" if cpu.cores_per_rank else ""
+    cores = f" on {counted(cpu.cores_per_rank, 'core')} each" if cpu.cores_per_rank else ""
     model = f" of {cpu.model}" if cpu.model and cores else ""
     how = ", ".join(text for text in (cpu.precision, cpu.backend) if text)
     return f"{who}{cores}{model}{f' ({how})' if how else ''}."

@@ -22,3 +22,8 @@ def quote(said: object) -> str:
 def sentence(text: str) -> str:
     """With a full stop, where it has no end of its own."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def counted(number: int | float | str, noun: str) -> str:
+    """A number with its noun: `1 CPU`, `2 CPUs`, `8.0 CPUs`."""
+    return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"

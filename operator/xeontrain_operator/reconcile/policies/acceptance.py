@@ -8,6 +8,7 @@ from xeontrain_operator.api import conditions as c
 from xeontrain_operator.builders.placement import selector_conflicts
 from xeontrain_operator.reconcile.observed import Document
 from xeontrain_operator.reconcile.situation import Situation
+from xeontrain_operator.reconcile.text import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,10 @@ def _refused(reason: str, message: str) -> Acceptance:
 
 def _accepted(situation: Situation) -> Acceptance:
     spec = situation.spec
-    workers = "1 worker" if spec.workers == 1 else f"{spec.workers} workers"
-    message = f"{workers} of {spec.resources.cpu} CPUs and {spec.resources.memory}."
+    workers, cpus = counted(spec.workers, "worker"), counted(spec.resources.cpu, "CPU")
+    message = (
+        f"{workers} of {cpus} and {spec.resources.memory} of memory{' each' if spec.workers > 1 else ''}."
+    )
     ranks = spec.workers * (spec.ranks_per_worker if isinstance(spec.ranks_per_worker, int) else 1)
     batch = spec.training.hyperparameters.batch_size if spec.training else ranks
     if batch % ranks == 0:

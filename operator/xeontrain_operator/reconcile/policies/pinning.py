@@ -8,7 +8,7 @@ from xeontrain_operator.api import conditions as c
 from xeontrain_operator.api.v1alpha1 import TriState
 from xeontrain_operator.reconcile.pods import is_guaranteed
 from xeontrain_operator.reconcile.situation import Situation
-from xeontrain_operator.reconcile.text import quote, sentence
+from xeontrain_operator.reconcile.text import counted, quote, sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,4 +50,4 @@ def _by_workers(cpus: dict[int, dict[str, object]], situation: Situation) -> Pin
             )
     each = situation.spec.resources.cpu
     who = "The worker has" if situation.spec.workers == 1 else f"Each of {situation.spec.workers} workers has"
-    return Pinning(status="True", reason=c.EXCLUSIVE, message=f"{who} {each} CPUs of its own.")
+    return Pinning(status="True", reason=c.EXCLUSIVE, message=f"{who} {counted(each, 'CPU')} of its own.")
