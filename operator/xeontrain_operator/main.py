@@ -24,8 +24,6 @@ __all__ = ["lifecycle", "main", "probes", "watches"]
 ENV_LOG_FORMAT: Final = "XEONTRAIN_OPERATOR_LOG_FORMAT"
 """`plain` (default) or `json`."""
 
-_TALKATIVE: Final = ("kopf.objects", "kopf.activities", "aiohttp.access")
-
 _log = logging.getLogger("xeontrain_operator")
 
 
@@ -45,13 +43,9 @@ def main() -> int:
 
 
 def configure_logging(*, json: bool) -> None:
-    """One line a record to stderr, as JSON objects or as text.
-
-    kopf would write a line for each event that a watch brings and each probe: only its warnings are kept.
-    """
+    """One line a record to stderr, as JSON objects or as text."""
     kopf.configure(log_format=kopf.LogFormat.JSON if json else kopf.LogFormat.FULL, log_prefix=False)
-    for name in _TALKATIVE:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    lifecycle.quiet()
 
 
 async def _operate() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -22,6 +23,7 @@ _LOGIN_LIFETIME: Final = timedelta(minutes=10)
 async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     """Configure kopf, fill the cache, start to work. `main` has made the runtime; `kopf run` has not."""
     configure(settings)
+    quiet()
     if "runtime" not in memo:
         memo.runtime = await make_runtime(os.environ)
     await memo.runtime.start()
@@ -49,6 +51,12 @@ async def login(memo: kopf.Memo, **_: Any) -> kopf.ConnectionInfo:
         private_key_path=access.private_key_path,
         expiration=datetime.now(UTC) + _LOGIN_LIFETIME,
     )
+
+
+def quiet() -> None:
+    """kopf would log each event that a watch brings and each probe: only warnings are kept of those."""
+    for name in ("kopf.objects", "kopf.activities", "aiohttp.access"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
