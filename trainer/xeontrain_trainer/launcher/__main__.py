@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
-from .main import main
+# The kernel throws away a SIGTERM for process 1 that nobody handles yet; one that is blocked waits.
+signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
 
-sys.exit(main(sys.argv[1:], os.environ))
+from .main import main  # noqa: E402
+
+code = main(sys.argv[1:], os.environ)
+sys.stdout.flush()
+sys.stderr.flush()
+# Without waiting for threads that hang in a storage or a name service that is away.
+os._exit(code)

@@ -109,7 +109,7 @@ class HttpTransport:
         for address in await self._addresses():
             try:
                 stream = await asyncio.wait_for(asyncio.open_connection(address, self._port), CONNECT_SECONDS)
-            except (TimeoutError, OSError) as refused:
+            except (OSError, asyncio.TimeoutError) as refused:
                 error = OSError(f"{address} port {self._port}: {_explain(refused)}")
                 continue
             self._stream, self._address, self._opened_at = stream, address, time.monotonic()
@@ -123,7 +123,7 @@ class HttpTransport:
         try:
             lookup = loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
             found = sorted({str(entry[4][0]) for entry in await asyncio.wait_for(lookup, RESOLVE_SECONDS)})
-        except (TimeoutError, OSError, UnicodeError):
+        except (OSError, UnicodeError, asyncio.TimeoutError):
             if self._good_address is None:
                 raise OSError(f"the name {self._host} is not known (yet)") from None
         random.shuffle(found)

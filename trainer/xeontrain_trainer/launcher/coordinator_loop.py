@@ -17,8 +17,10 @@ from ..gang.coordinator import Coordinator
 from ..gang.messages import Answer, Report
 from ..gang.timing import FAREWELL_SECONDS, Timing
 from ..gang.verdict import SUCCEEDED, Decision
+from .layout import count
 from .results import JobDir, StateDir, fit_document, read_metrics, result_document, write_termination
 from .settings import Settings
+from .tasks import Tasks
 
 TICK_SECONDS = 0.5
 RENDEZVOUS_PORTS = 100
@@ -51,6 +53,7 @@ class CoordinatorLoop:
         state: StateDir,
         job_dir: JobDir,
         metrics_file: str,
+        tasks: Tasks,
         say: Say,
     ) -> None:
         self.coordinator = coordinator
@@ -63,7 +66,7 @@ class CoordinatorLoop:
         self._say = say
         self._news = asyncio.Event()
         self._revision = coordinator.revision
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._spawn = tasks.spawn
 
     async def run(self) -> None:
         """Looks at the clock, for ever."""
@@ -110,9 +113,9 @@ class CoordinatorLoop:
 
     def _perform(self, effect: gang.CoordinatorEffect) -> None:
         if isinstance(effect, gang.PrepareRound):
-            self._spawn(asyncio.ensure_future(self._prepare(effect.above)))
+            self._spawn(self._prepare(effect.above))
         elif isinstance(effect, gang.Publish):
-            self._spawn(asyncio.ensure_future(self._publish(effect.decision)))
+            self._spawn(self._publish(effect.decision))
         elif isinstance(effect, gang.RoundOpened):
             self._say(describe_start(effect))
         else:
@@ -121,10 +124,6 @@ class CoordinatorLoop:
                     effect, limit=self._settings.backoff_limit, total=self.coordinator.failures_counted
                 )
             )
-
-    def _spawn(self, work: asyncio.Task[None]) -> None:
-        self._tasks.add(work)
-        work.add_done_callback(self._tasks.discard)
 
     # A round's number and port.
 
@@ -249,9 +248,9 @@ def _is_free(port: int, *, family: socket.AddressFamily) -> bool:
 def describe_start(opened: gang.RoundOpened) -> str:
     """A round's start in one line."""
     order, workers = opened.order, opened.workers
-    ranks = order.ranks_per_worker
+    world, ranks = count(workers, "worker"), count(order.ranks_per_worker, "rank")
     return (
-        f"round {order.round.number}: world size {workers * ranks} ({workers} workers x {ranks} ranks), "
+        f"round {order.round.number}: world size {workers * order.ranks_per_worker} ({world} x {ranks}), "
         f"rendezvous at {order.master_addr}:{order.master_port}"
     )
 

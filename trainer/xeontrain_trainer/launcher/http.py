@@ -98,7 +98,7 @@ class HttpServer:
         self._connections.add(task)
         try:
             await self._serve(reader, writer)
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # The other side is gone or too slow, or the server closes: nobody is left to tell.
         finally:
             self._connections.discard(task)

@@ -116,10 +116,11 @@ class Layout:
         spare = f" and {cpu['commCoresPerRank']} for communication" if cpu["commCoresPerRank"] else ""
         lines = [
             f"{cpu['model'] or 'unknown CPU'} ({cpu['instructionSet']}), CPUs {cpu['cpus']}: "
-            f"{_count(cpu['ranks'], 'rank')} of {_count(cpu['coresPerRank'], 'core')}{spare}"
+            f"{count(cpu['ranks'], 'rank')} of {count(cpu['coresPerRank'], 'core')}{spare}"
         ]
         return lines + list(self.plan.warnings if self.plan else ())
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """`1 rank`, `2 ranks`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

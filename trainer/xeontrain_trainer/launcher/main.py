@@ -30,6 +30,7 @@ from .server import bind_host, make_server
 from .settings import Settings, SettingsError
 from .status import metrics_text, status_document
 from .supervisor import Supervisor, reap_orphans
+from .tasks import Tasks
 
 LOOK_AGAIN_SECONDS = 60.0
 TAIL_BYTES = 65536
@@ -49,11 +50,16 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     except SettingsError as error:
         print(f"xeontrain: {error}", file=sys.stderr)
         return EXIT_BAD_CONFIG
+    # Not asyncio.run, which waits for threads: one may hang in a storage that is away, and SIGTERM has a
+    # deadline.
+    loop = asyncio.new_event_loop()
     try:
-        return asyncio.run(_run(settings, command=command, environ=environ))
+        return loop.run_until_complete(_run(settings, command=command, environ=environ))
     except OSError as error:
         print(f"xeontrain: {error}", file=sys.stderr)
         return 1
+    finally:
+        loop.close()
 
 
 async def _run(settings: Settings, *, command: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -72,6 +78,7 @@ class Launcher:
         self._layout = Layout(settings, environ=environ)
         self._marker = self._state.read_marker(job_uid=settings.job_uid)
         self._timing = Timing.for_workers(settings.workers)
+        self._tasks = Tasks()
         identity = Identity(pod_uid=settings.pod_uid, start=self._state.next_start(), started_at=time.time())
         self._coordinating = self._make_coordinator(identity) if settings.worker == 0 else None
         self._member_loop = MemberLoop(
@@ -80,6 +87,7 @@ class Launcher:
             layout=self._layout,
             state=self._state,
             transport=self._make_transport(),
+            tasks=self._tasks,
             say=self.say,
         )
         self._supervisor = Supervisor(
@@ -138,6 +146,7 @@ class Launcher:
             state=self._state,
             job_dir=self._job_dir,
             metrics_file=RankFiles(settings.state_dir).metrics,
+            tasks=self._tasks,
             say=self.say,
         )
 
@@ -167,19 +176,17 @@ class Launcher:
             on_error=self._tell_bug,
         )
         await server.start(host=bind_host(settings.pod_ip), port=settings.launcher_port)
-        background: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(reap_orphans()),
-            asyncio.ensure_future(self._look_again()),
-        ]
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._stop, background)
+            asyncio.get_running_loop().add_signal_handler(number, self._stop)
+        # What came while this process started (see __main__) comes now; ranks must not inherit the block.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
+        self._tasks.spawn(reap_orphans())
+        self._tasks.spawn(self._look_again())
         self._greet()
         try:
-            await self._live(background)
+            await self._live()
         finally:
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+            await self._tasks.close()
             await server.close()
             self._logs.close()
         return 0
@@ -219,25 +226,30 @@ class Launcher:
         with contextlib.suppress(OSError, ValueError):
             print(f"xeontrain: the job is over: {document['outcome']}. {WAITS}", flush=True)
 
-    async def _live(self, background: list[asyncio.Future[Any]]) -> None:
-        """Until this worker has left, the verdict is published, or a loop ends on a bug."""
-        leaving = asyncio.ensure_future(self._member_loop.run())
-        ends: list[asyncio.Future[Any]] = [leaving]
+    async def _live(self) -> None:
+        """Until this worker has left, the verdict is published, or a part of it fails on a bug."""
+        leaving = self._tasks.spawn(self._member_loop.run())
+        ends: set[asyncio.Future[Any]] = {self._tasks.failed, leaving}
         coordinating = self._coordinating
         if coordinating is not None:
-            ends.append(asyncio.ensure_future(coordinating.run()))
+            self._tasks.spawn(coordinating.run())
             if self._marker is None:
-                ends.append(asyncio.ensure_future(_until_published(coordinating)))
-        background += ends
+                ends.add(self._tasks.spawn(self._until_published(coordinating)))
         done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
         if leaving in done and coordinating is not None:
             await coordinating.conclude()
 
-    def _stop(self, background: list[asyncio.Future[Any]]) -> None:
+    async def _until_published(self, coordinating: CoordinatorLoop) -> None:
+        """Until everybody has heard the verdict and no rank is left here."""
+        await coordinating.published.wait()
+        await coordinating.farewell()
+        await self._supervisor.stop()
+
+    def _stop(self) -> None:
         """SIGTERM."""
-        background.append(asyncio.ensure_future(self._member_loop.leave()))
+        self._tasks.spawn(self._member_loop.leave())
 
     async def _look_again(self) -> None:
         """Whether the CPUs are exclusive is judged again each minute."""
@@ -277,8 +289,3 @@ class Launcher:
     def metrics(self) -> str:
         """Prometheus text."""
         return metrics_text(self.status(), ranks_alive=self._supervisor.alive)
-
-
-async def _until_published(coordinating: CoordinatorLoop) -> None:
-    await coordinating.published.wait()
-    await coordinating.farewell()

@@ -20,6 +20,7 @@ from .layout import TEXT_LIMIT, Layout
 from .results import StateDir
 from .settings import Settings
 from .supervisor import RankExit, Round, Supervisor
+from .tasks import Tasks
 
 RETRY_SECONDS = 1.0
 COMPLAIN_EVERY_SECONDS = 30.0
@@ -44,6 +45,7 @@ class MemberLoop:
         layout: Layout,
         state: StateDir,
         transport: Transport,
+        tasks: Tasks,
         say: Say,
     ) -> None:
         self.member = member
@@ -52,10 +54,10 @@ class MemberLoop:
         self._layout = layout
         self._state = state
         self._transport = transport
+        self._spawn = tasks.spawn
         self._say = say
         self._wake = asyncio.Event()
         self._exchange: Optional[asyncio.Task[Answer]] = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self._retry_at = 0.0
         self._complained_at = time.monotonic() - COMPLAIN_EVERY_SECONDS + PATIENCE_SECONDS
 
@@ -68,7 +70,7 @@ class MemberLoop:
             self.member.tick(time.monotonic())
             await self._perform_effects()
             self._collect_answer()
-            self._report_if_due()
+            await self._report_if_due()
             await self._sleep()
         await self._report_once_more()
         self._transport.close()
@@ -92,13 +94,9 @@ class MemberLoop:
         """Something has happened to the member."""
         self._wake.set()
 
-    def _spawn(self, work: asyncio.Task[None]) -> None:
-        self._tasks.add(work)
-        work.add_done_callback(self._tasks.discard)
-
     # Reports.
 
-    def _report_if_due(self) -> None:
+    async def _report_if_due(self) -> None:
         now = time.monotonic()
         if not self.member.report_due(now) or self._waiting_to_retry():
             return
@@ -106,10 +104,17 @@ class MemberLoop:
             if not self.member.changed:
                 return
             # The answer to the last report may be held: what has changed does not wait for it.
-            self._exchange.cancel()
+            await self._cancel_exchange()
         report = self.member.make_report(now)
         self._exchange = asyncio.ensure_future(self._transport.exchange(report))
         self._exchange.add_done_callback(lambda _task: self.wake())
+
+    async def _cancel_exchange(self) -> None:
+        """Gone only when it has let go of its connection."""
+        task, self._exchange = self._exchange, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
 
     def _collect_answer(self) -> None:
         task = self._exchange
@@ -143,8 +148,7 @@ class MemberLoop:
         """What the gang should know before this launcher is gone; nobody waits for it for long."""
         if self.member.verdict is not None:
             return
-        if self._exchange is not None:
-            self._exchange.cancel()
+        await self._cancel_exchange()
         with contextlib.suppress(Unreachable, asyncio.TimeoutError):
             report = self.member.make_report(time.monotonic())
             await asyncio.wait_for(self._transport.exchange(report), LAST_REPORT_SECONDS)
@@ -158,7 +162,7 @@ class MemberLoop:
             elif isinstance(effect, gang.StartRanks):
                 await self._start(effect.order)
             elif isinstance(effect, gang.StopRanks):
-                self._spawn(asyncio.ensure_future(self._stop(effect.round)))
+                self._spawn(self._stop(effect.round))
             else:
                 await self._keep_verdict(effect)
 
@@ -197,7 +201,7 @@ class MemberLoop:
             self.member.ranks_ended(order.round)
             return
         self.member.ranks_started(order.round)
-        self._spawn(asyncio.ensure_future(self._watch(order.round)))
+        self._spawn(self._watch(order.round))
 
     def _round(self, order: Order) -> Round:
         settings = self._settings

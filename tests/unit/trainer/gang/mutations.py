@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from xeontrain_trainer.gang import messages as m
@@ -32,17 +33,6 @@ def obey_late_orders(patch: Any) -> None:
 
     patch.setattr(Member, "_take_order", take_order)
     patch.setattr(Member, "receive", receive)
-
-
-def start_beside_live_ranks(patch: Any) -> None:
-    """A member starts a later round while ranks of an earlier one live."""
-
-    def take_order(self: Member, order: Order) -> None:
-        if order.round.number > self.highest and not self.leaving:
-            self._raise_highest(order.round.number)
-            self._start(order)
-
-    patch.setattr(Member, "_take_order", take_order)
 
 
 def obey_orders_for_others(patch: Any) -> None:
@@ -115,19 +105,6 @@ def stop_is_success(patch: Any) -> None:
     patch.setattr(LiveRound, "ending", property(lambda self: False))
 
 
-def last_verdict_wins(patch: Any) -> None:
-    """A member lets a later verdict replace the one that it knows."""
-
-    original = Member._obey
-
-    def obey(self: Member, answer: Answer) -> None:
-        if answer.kind == m.DONE and answer.verdict != self.verdict:
-            self.verdict = None
-        original(self, answer)
-
-    patch.setattr(Member, "_obey", obey)
-
-
 def open_after_verdict(patch: Any) -> None:
     """A coordinator with a verdict goes on opening rounds."""
 
@@ -156,39 +133,31 @@ def never_forget_a_rival(patch: Any) -> None:
     patch.setattr(Member, "best_coordinator", best)
 
 
-def trust_late_reports(patch: Any) -> None:
-    """The coordinator takes an old copy of a report for news."""
-    original = Seats.take
-
-    def take(self: Seats, report: Report, awake: float) -> bool:
-        seat = self.get(report.worker)
-        if seat is not None and seat.identity == report.identity:
-            seat.report, seat.seen, seat.lost = report, awake, False
-            return True
-        return original(self, report, awake)
-
-    patch.setattr(Seats, "take", take)
-
-
 def replaced_member_is_ignored(patch: Any) -> None:
     """A round goes on although a member of it was lost."""
     patch.setattr(Coordinator, "_lose", lambda self, worker: None)
 
 
-MUTATIONS: tuple[Patch, ...] = (
-    obey_late_orders,
-    start_beside_live_ranks,
-    obey_orders_for_others,
-    forget_the_highest,
-    open_over_live_ranks,
-    open_without_fence,
-    count_success_of_any_round,
-    stop_is_success,
-    last_verdict_wins,
-    open_after_verdict,
-    deaf_to_members_verdicts,
-    first_started_counts,
-    never_forget_a_rival,
-    trust_late_reports,
-    replaced_member_is_ignored,
+@dataclass(frozen=True)
+class Mutation:
+    """A rule taken out. `history`: one that shows it, tried first. `shows`: what is seen."""
+
+    rule: Patch
+    history: int
+    shows: str
+
+
+MUTATIONS = (
+    Mutation(obey_late_orders, 5, "starts 1 after 1"),
+    Mutation(obey_orders_for_others, 0, "no end"),
+    Mutation(forget_the_highest, 0, "starts 1 after 1"),
+    Mutation(open_over_live_ranks, 17, "are live at once"),
+    Mutation(open_without_fence, 458, "are live at once"),
+    Mutation(count_success_of_any_round, 76, "lacks a worker"),
+    Mutation(stop_is_success, 291, "no end|lacks a worker"),
+    Mutation(open_after_verdict, 1, "a round opens after the verdict"),
+    Mutation(deaf_to_members_verdicts, 59, "no end"),
+    Mutation(first_started_counts, 10, "no end"),
+    Mutation(never_forget_a_rival, 0, "no end"),
+    Mutation(replaced_member_is_ignored, 2, "no end"),
 )

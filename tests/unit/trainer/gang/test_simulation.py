@@ -37,4 +37,4 @@ def test_a_broken_rule_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPa
     it."""
     mutation.rule(monkeypatch)
     with pytest.raises(Violation, match=mutation.shows):
-        run_history(mutation.history)
+        run_histories((mutation.history, *range(HISTORIES)))
