@@ -1,7 +1,7 @@
 """What a build inside a container takes over from this machine so that apt and pip work there too.
 
 Certificates, pip's configuration and apt's download settings are mounted read-only while a build runs;
-none of it goes into an image or into the repository.
+none of it goes into an image (empty mount points at most) or into the repository.
 """
 
 from __future__ import annotations
