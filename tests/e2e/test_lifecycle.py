@@ -52,6 +52,8 @@ def test_dead_rank_makes_a_new_round_in_the_same_pods(ns: Namespace, thin_image:
         "if os.environ['XEONTRAIN_ROUND'] == '1':\n"
         "    time.sleep(1)\n"
         "    sys.exit(3) if os.environ['RANK'] == '1' else time.sleep(600)\n"
+        # Longer than the operator's polls are apart, so that it hears the cause from worker 0.
+        "time.sleep(8)\n"
     )
     ns.apply(command_job("rank-dies", image=thin_image, script=script))
     job = ns.wait_for_phase("rank-dies", "Succeeded")

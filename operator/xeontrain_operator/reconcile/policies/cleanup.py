@@ -59,7 +59,7 @@ def _remove_pods(situation: Situation) -> list[Action]:
     if found is not None:
         if is_terminating(found):
             return []
-        return [*_keep_log(situation), _delete(found), *_hasten_worker_zero(situation)]
+        return [*_keep_log(situation), *_hasten_worker_zero(situation), _delete(found)]
     # The set's pods go by garbage collection; these were orphaned by hand.
     orphans = [pod for pod in situation.observed.pods if not is_terminating(pod) and not _has_owner(pod)]
     return [DeletePod(name=pod["metadata"]["name"], uid=pod_uid(pod)) for pod in orphans]
@@ -68,7 +68,8 @@ def _remove_pods(situation: Situation) -> list[Action]:
 def _hasten_worker_zero(situation: Situation) -> list[Action]:
     """Its container has just ended with the verdict and is being started again. Process 1 of a container
     does not get a SIGTERM that comes before its handler is set, and the pod would then stay for the whole
-    grace period, which was meant for checkpoints; there is nothing to save any more."""
+    grace period, which was meant for checkpoints; there is nothing to save any more. Before the set goes:
+    a kubelet that has begun to stop a container is deaf to a shorter grace."""
     pod = situation.pods.get(0)
     if pod is None or is_terminating(pod):
         return []

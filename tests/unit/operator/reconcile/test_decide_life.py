@@ -326,15 +326,15 @@ def _finished(policy: str = "Running", **spec: Any) -> Life:
 
 
 def test_children_are_cleaned_after_the_end_is_on_record() -> None:
-    """The log first, then the set with its pods, worker 0's soon; the event names the claims that stay."""
+    """The log first, then worker 0's pod soon, then the set with its pods; the event names the claims that stay."""
     life = _finished()
     pods = _ended_pods(result())
     decision = life.started(pods=pods)
     first = pods[0]["metadata"]
     assert decision.actions == (
         KeepLog(name=f"mail-log-{UID[:8]}", workers=(0,)),
-        Delete(kind="StatefulSet", name="mail", uid=SET_UID),
         DeletePod(name=first["name"], uid=first["uid"], grace_seconds=5),
+        Delete(kind="StatefulSet", name="mail", uid=SET_UID),
     )
     assert reasons(decision) == ["CleanedUp"]
     assert "the claims xeontrain-storage-mail-0 to xeontrain-storage-mail-1 are kept" in message(
