@@ -40,13 +40,13 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
     parser.add_argument("--histories", type=int, default=10000, help="histories of 1 to 16 workers")
-    parser.add_argument("--large", type=int, default=50, help=f"histories of {LARGE} workers")
+    parser.add_argument("--large-histories", type=int, default=50, help=f"histories of {LARGE} workers")
     parser.add_argument("--first", type=int, default=0, help="number of the first history")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     ends: Counter[str] = Counter()
     with ProcessPoolExecutor(options.processes) as pool:
-        for count, workers, size in ((options.histories, None, CHUNK), (options.large, LARGE, 1)):
+        for count, workers, size in ((options.histories, None, CHUNK), (options.large_histories, LARGE, 1)):
             started = time.monotonic()
             last = options.first + count
             chunks = [range(n, min(n + size, last)) for n in range(options.first, last, size)]

@@ -421,6 +421,10 @@ class World:
         self.launchers: dict[Identity, Launcher] = {}
         self.official: dict[str, Any] | None = None
         self.had_zombies = False
+        # Without storage a replaced worker 0 does not know of a round whose order is still on its way.
+        # Nothing is lost by that (its member cannot obey the next order, and the round after it is sound),
+        # but ranks of two rounds are then live in different workers for a moment.
+        self.forgot_rounds = False
         self._zombies: set[str] = set()
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
@@ -471,6 +475,8 @@ class World:
     # Pods.
 
     def _make_pod(self, worker: int, delay: float) -> None:
+        if worker == 0 and worker in self.current and not self.scenario.storage:
+            self.forgot_rounds = True
         self._pods += 1
         skew = self.rng.uniform(-1, 1) * self.scenario.clock_skew
         pod = Pod(uid=f"pod-{worker}-{self._pods}", worker=worker, skew=skew)
@@ -588,7 +594,7 @@ class World:
             raise Violation(f"{launcher.pod.uid} starts {number} after {launcher.pod.highest_started}")
         if launcher.pod.marker is not None or launcher.member.verdict is not None:
             raise Violation(f"{launcher.pod.uid} starts round {number} after the verdict")
-        if self.had_zombies:
+        if self.had_zombies or self.forgot_rounds:
             return
         for other in self.running.values():
             if other.ranks is not None and other.ranks != order.round:

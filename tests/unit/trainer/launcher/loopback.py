@@ -1,4 +1,4 @@
-"""A gang of real launchers on this machine's loopback, for tests: pods are folders, containers are processes."""
+"""A gang of real launchers on this machine, for tests: pods are folders, containers are processes."""
 
 from __future__ import annotations
 
