@@ -64,7 +64,7 @@ def test_image_that_is_not_there(ns: Namespace) -> None:
                     "batchSize": 4,
                     "maxSteps": 20,
                     "maxLength": 16,
-                    "learningRate": 1e30,
+                    "learningRate": 1e9,
                     "warmupRatio": 0,
                 }
             },
