@@ -25,9 +25,14 @@ _INTEGER: Final = re.compile(
     r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)|0[oO]?(?P<octal>[0-7]+)|(?P<decimal>0|[1-9][0-9]*))"
 )
 _INFINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _BASES: Final = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
 # JSON writes larger floats with an exponent, which the API server then keeps as floats.
 _LARGEST_PLAIN_FLOAT: Final = 1e21
+# Far more than any object that an API server takes.
+_MOST_NODES: Final = 1_000_000
+# No float is longer, even in binary digits; Python refuses to read decimal numbers of 4300 digits and more.
+_MOST_DIGITS: Final = 1100
 
 
 class DocumentError(ValueError):
@@ -64,9 +69,29 @@ def _documents(loader: _Loader) -> Iterator[Document]:
     while loader.check_node():
         node = loader.get_node()
         assert node is not None  # check_node has said so
+        if _written_out(node, sizes={}) > _MOST_NODES:
+            raise _error("its aliases, written out, make it too large", node)
         document = Document(value=loader.construct_document(node), line=node.start_mark.line + 1)
         _check_json(document)
         yield document
+
+
+def _written_out(node: yaml.Node, *, sizes: dict[yaml.Node, int]) -> int:
+    """Count the nodes that are left of a node once each alias is replaced by what it stands for.
+
+    A few lines of aliases of aliases can stand for more than fits in any memory. What holds itself is counted
+    once; `_check_json` refuses it.
+    """
+    if node not in sizes:
+        sizes[node] = 0
+        sizes[node] = 1 + sum(_written_out(child, sizes=sizes) for child in _children(node))
+    return sizes[node]
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _check_json(document: Document) -> None:
@@ -117,6 +142,8 @@ class _Loader(yaml.SafeLoader):
 def _construct_scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
     """A plain scalar is read by kubectl's rules, a quoted one is a string."""
     text = str(loader.construct_scalar(node))
+    if _HALF_CHARACTER.search(text):
+        raise _error("an escape such as \\ud800 is only half a character", node)
     if node.style is not None:
         return text
     try:
@@ -144,8 +171,17 @@ def read_scalar(text: str) -> Any:
 
 def _integer(match: re.Match[str]) -> Any:
     base, digits = next((name, text) for name, text in match.groupdict().items() if name != "sign" and text)
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError("the number is too large")
     value = int(digits, _BASES[base]) * (-1 if match["sign"] == "-" else 1)
-    return value if -(2**63) <= value < 2**64 else as_json_number(float(value))
+    return value if -(2**63) <= value < 2**64 else as_json_number(_as_float(value))
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def as_json_number(value: float) -> int | float:

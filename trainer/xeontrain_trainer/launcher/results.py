@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -177,12 +177,15 @@ def _of_job(document: Optional[dict[str, Any]], *, job_uid: str) -> Optional[dic
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, float]:
-    """The finite numbers among the values: NaN and infinity are not JSON."""
-    return {
-        str(name): value
-        for name, value in values.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    }
+    """The finite numbers among the values: NaN and infinity are not JSON, and an integer beyond every float
+    is no number to those who read the document."""
+    return {str(name): value for name, value in values.items() if _is_finite(value)}
+
+
+def _is_finite(value: Any) -> bool:
+    """Comparison, unlike math.isfinite, takes an integer of any size; it is false for NaN."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max
 
 
 def _cut_message(document: Mapping[str, Any], *, max_bytes: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -26,6 +27,8 @@ __all__ = ["RankExit", "Round", "Supervisor", "reap_orphans", "shim_command"]
 
 GRACE_SECONDS = 5.0
 READ_BYTES = 64 << 10
+# fcntl(2); named in the standard library only from Python 3.10 on.
+F_GETPIPE_SZ = 1032
 # How often a process that has no pidfd, or a session that is being killed, is looked at.
 POLL_SECONDS = 0.05
 MAX_POLL_SECONDS = 0.5
@@ -304,23 +307,26 @@ class _Stream:
         os.set_blocking(self._handle, False)
         asyncio.get_running_loop().add_reader(self._handle, self._read)
 
-    def _read(self) -> bool:
-        """Takes what is there; False once nothing more is."""
+    def _read(self) -> int:
+        """Takes what is there, at most READ_BYTES; how many bytes it was."""
         try:
             data = os.read(self._handle, READ_BYTES)
         except BlockingIOError:
-            return False
+            return 0
         lines = self._lines.feed(data)
         if lines:
             self._take(lines)
         if not data:
             self.close()
-        return bool(data)
+        return len(data)
 
     def drain(self) -> None:
-        """Takes all that has been written up to now."""
-        while self._open and self._read():
-            pass
+        """Takes all that has been written up to now, and no more: a child of the rank may write for ever,
+        faster than it is read."""
+        left = fcntl.fcntl(self._handle, F_GETPIPE_SZ) if self._open else 0
+        while self._open and left > 0:
+            taken = self._read()
+            left = left - taken if taken else 0
         self._flush()
 
     def close(self) -> None:

@@ -10,6 +10,12 @@ from xeontrain_operator.api.yaml_dialect import DocumentError, read_documents
 
 from tests.contract.cases.scalars import SCALARS
 
+# Each line stands for ten times the one before.
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
+MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{n}: &a{n}\n  <<: [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)
+)
+
 
 @pytest.mark.parametrize(("text", "value"), SCALARS, ids=[text or "empty" for text, _ in SCALARS])
 def test_scalar(text: str, value: Any) -> None:
@@ -57,6 +63,12 @@ def test_anchors_and_merge_keys() -> None:
         ("? [a]\n: 1\n", 1, "keys are strings"),
         ("null: 1\n", 1, "keys are strings"),
         ("a: 1\x00\n", 1, ""),
+        ("ok: 1\na: " + "9" * 400, 2, "too large"),
+        ("ok: 1\na: -" + "9" * 5000, 2, "too large"),
+        ("ok: 1\na: 0x" + "F" * 500, 2, "too large"),
+        (BOMB, 1, "aliases"),
+        (MERGE_BOMB, 1, "aliases"),
+        ('ok: 1\na: "\\ud800"\n', 2, "character"),
     ],
     ids=[
         "flow",
@@ -68,6 +80,12 @@ def test_anchors_and_merge_keys() -> None:
         "list-as-key",
         "null-as-key",
         "nul",
+        "integer-beyond-floats",
+        "integer-of-too-many-digits",
+        "hexadecimal-beyond-floats",
+        "aliases-of-aliases",
+        "merges-of-merges",
+        "half-a-character",
     ],
 )
 def test_errors_name_the_line(text: str, line: int, says: str) -> None:

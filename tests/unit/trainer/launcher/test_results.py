@@ -141,6 +141,11 @@ def test_termination_message_is_written_over_the_old(tmp_path: Path) -> None:
             FinalMetrics({}, None),
             id="not-numbers",
         ),
+        pytest.param(
+            '{"metrics": {"a": 1' + "0" * 400 + ', "b": -1' + "0" * 400 + ', "c": 2}}',
+            FinalMetrics({"c": 2}, None),
+            id="integers-beyond-floats",
+        ),
         pytest.param("[1]", FinalMetrics({}, None), id="a-list"),
         pytest.param('{"metr', FinalMetrics({}, None), id="cut"),
         pytest.param("[" * 100000, FinalMetrics({}, None), id="too-deep"),

@@ -234,3 +234,11 @@ async def test_a_flood_of_output_arrives_whole(run: Run) -> None:
     """Nothing is lost at the end of a rank that writes fast, on both streams."""
     await (await run.start("seq 20000; seq 20000 >&2", ranks=1)).wait()
     assert sorted(run.echoed.split()) == sorted(2 * [b"%d" % number for number in range(1, 20001)])
+
+
+async def test_a_child_that_writes_for_ever_holds_nobody_up(run: Run) -> None:
+    """The rank has ended, whatever its child still writes, and the child ends with it."""
+    supervisor = await run.start("yes & exit 0", ranks=1)
+    (exit_,) = await asyncio.wait_for(supervisor.wait(), timeout=60)
+    assert exit_.succeeded
+    assert run.left() == []
