@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
-from typing import Any, Optional
+import stat
+from typing import Any, BinaryIO, Optional
 
 # No file of ours comes near this; a larger one is somebody else's and is not read.
 MAX_JSON_BYTES = 4 << 20
@@ -35,10 +37,20 @@ def write_json(path: str, document: Any) -> None:
     write_whole(path, json.dumps(document, allow_nan=False).encode() + b"\n")
 
 
+def open_regular(path: str) -> BinaryIO:
+    """The file, open for reading; it never waits. Raises OSError, also where it is no regular file: a program
+    may leave a pipe under one of our names, and whoever opens that waits for a writer."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return open(handle, "rb")
+
+
 def read_json(path: str) -> Optional[dict[str, Any]]:
     """The object in the file; None where it is missing, unreadable, too large or not a JSON object."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_JSON_BYTES + 1)
         document = json.loads(data) if len(data) <= MAX_JSON_BYTES else None
     except (OSError, ValueError, RecursionError):
@@ -49,9 +61,9 @@ def read_json(path: str) -> Optional[dict[str, Any]]:
 def read_number(path: str) -> int:
     """The whole number in the file; 0 where there is none."""
     try:
-        with open(path, encoding="ascii") as file:
+        with open_regular(path) as file:
             text = file.read(32).strip()
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return 0
     return int(text) if text.isdigit() else 0
 

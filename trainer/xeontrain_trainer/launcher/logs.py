@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import BinaryIO, Optional
 
+from .files import open_regular
+
 WORKER_LOG = "worker.log"
 ROTATED = ".1"
 RANK_LOG = re.compile(r"round-(\d+)-rank-(\d+)\.log(\.1)?")
@@ -125,7 +127,7 @@ class _RotatingFile:
 def _last_bytes(path: str, count: int) -> bytes:
     """At most the last `count` bytes of the file; empty where there is none."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - count))
             return file.read(count)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
+from .files import open_regular
+
 MAX_LINE_BYTES = 64 << 10
 CHUNK_BYTES = 256 << 10
 # A longer backlog is read at the next looks, so that one look stays short.
@@ -43,7 +45,7 @@ class ProgressTail:
         out; a file that was truncated or replaced is read again from its start.
         """
         try:
-            with open(self._path, "rb") as file:
+            with open_regular(self._path) as file:
                 self._follow(os.fstat(file.fileno()))
                 file.seek(self._offset)
                 self._read_on(file.read)

@@ -17,7 +17,7 @@ from typing import Optional
 from .. import contract
 from ..machine import count_oom_kills
 from ..plan import Plan
-from .files import remove, write_json
+from .files import open_regular, remove, write_json
 from .logs import RoundLogs, joined
 from .output import ErrorTail, LineBuffer, error_file_message
 from .processes import SUPERVISED, become_subreaper, kill, members, reap_adopted
@@ -375,8 +375,8 @@ async def _readable(handle: int) -> None:
 
 def _read_text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 20)
+        with open_regular(path) as file:
+            return file.read(1 << 20).decode("utf-8", errors="replace")
     except OSError:
         return ""
 

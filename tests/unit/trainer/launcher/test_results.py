@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xeontrain_trainer.launcher import files
+from xeontrain_trainer.launcher.progress import ProgressTail
 from xeontrain_trainer.launcher.results import (
     FinalMetrics,
     JobDir,
@@ -234,3 +236,14 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(
         files.write_json(str(path), {"new": 1})
     assert json.loads(path.read_text()) == {"old": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_place_of_a_file_is_no_file(tmp_path: Path) -> None:
+    """A program may leave one under our names; opening it must not wait for a writer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert files.read_json(str(pipe)) is None
+    assert files.read_number(str(pipe)) == 0
+    assert read_metrics(str(pipe)) == FinalMetrics({}, None)
+    assert ProgressTail(str(pipe)).poll() is None

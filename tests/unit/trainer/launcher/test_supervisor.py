@@ -242,3 +242,11 @@ async def test_a_child_that_writes_for_ever_holds_nobody_up(run: Run) -> None:
     (exit_,) = await asyncio.wait_for(supervisor.wait(), timeout=60)
     assert exit_.succeeded
     assert run.left() == []
+
+
+async def test_a_pipe_as_error_file_holds_nobody_up(run: Run) -> None:
+    """What the rank said on its standard error counts then."""
+    script = 'rm -f "$TORCHELASTIC_ERROR_FILE"; mkfifo "$TORCHELASTIC_ERROR_FILE"; echo why >&2; exit 3'
+    supervisor = await run.start(script, ranks=1)
+    (exit_,) = await asyncio.wait_for(supervisor.wait(), timeout=60)
+    assert (exit_.exit_code, exit_.message) == (3, "why")
