@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from xeontrain_operator.api.honoured import not_honoured
 from xeontrain_operator.api.problem import Problem
-from xeontrain_operator.api.v1alpha1 import XeonTrainJobSpec
+from xeontrain_operator.api.v1alpha1 import XeonTrainJobSpec, memory_bytes
+
+# Less than the launcher alone takes: such a size lacks its unit.
+_LEAST_MEMORY_BYTES: Final = 32 * 1024**2
 
 
 def advice(spec: XeonTrainJobSpec) -> list[Problem]:
     """Return a sentence for each field of a valid job that a person should think about again."""
     found = not_honoured(spec)
+    memory = memory_bytes(spec.resources.memory)
+    if memory < _LEAST_MEMORY_BYTES:
+        found.append(
+            Problem(
+                "spec.resources.memory", f"is {memory} bytes, too little to start; write a unit, such as Gi"
+            )
+        )
     uneven = uneven_batch(spec)
     if uneven is not None:
         found.append(Problem("spec.training.hyperparameters.batchSize", uneven))

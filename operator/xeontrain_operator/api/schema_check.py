@@ -66,7 +66,7 @@ def _problems(error: Any) -> Iterator[Problem]:
     if error.validator == "required":
         for name in error.validator_value:
             if name not in error.instance:
-                yield Problem(child_path(path, name), "is missing: write it")
+                yield Problem(child_path(path, name), "is missing; add it")
         return
     yield Problem(path, _MESSAGES.get(str(error.validator), _other)(error))
 
@@ -123,11 +123,11 @@ _MESSAGES: Final[dict[str, Callable[[Any], str]]] = {
     "enum": _not_listed,
     "minimum": _too_small,
     "maximum": _too_large,
-    "minLength": lambda e: "is empty: write it or remove the field" if e.validator_value == 1 else _other(e),
+    "minLength": lambda e: "is empty; fill it or remove the field" if e.validator_value == 1 else _other(e),
     "maxLength": lambda e: f"has {len(e.instance)} characters; write at most {e.validator_value}",
     "minItems": lambda e: f"has {len(e.instance)} items; write at least {e.validator_value}",
     "maxItems": lambda e: f"has {len(e.instance)} items; write at most {e.validator_value}",
     "maxProperties": lambda e: f"has {len(e.instance)} entries; write at most {e.validator_value}",
     "pattern": lambda e: f"is {_shown(e.instance)}; write what matches {e.validator_value}",
-    "x-kubernetes-list-type": lambda e: f"is there twice ({e.message}): remove one",
+    "x-kubernetes-list-type": lambda e: f"is there twice ({e.message}); remove one",
 }

@@ -33,11 +33,11 @@ def _advice(name: str, *, known: list[str], root: Schema) -> str:
     by_lower = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
     if near:
-        return f"is no field; write {by_lower[near[0]]}"
+        return f"is not a field; write {by_lower[near[0]]}"
     homes = [home for home in _homes(name, schema=root) if not home.startswith("status")]
     if homes:
-        return f"is no field here; it belongs in {' or '.join(homes[:3])}"
-    return f"is no field; the fields here are {', '.join(known)}"
+        return f"is not a field here; it belongs in {' or '.join(homes[:3])}"
+    return f"is not a field; the fields here are {', '.join(known)}"
 
 
 def _homes(name: str, *, schema: Schema, path: str = "") -> Iterator[str]:

@@ -61,7 +61,7 @@ def validate_job(document: Any, *, old: Any = None) -> list[Problem]:
     With `old`, the document that it replaces, the rules about changes are checked too.
     """
     if not isinstance(document, dict):
-        return [Problem("", "is no mapping: write apiVersion, kind, metadata and spec")]
+        return [Problem("", "is not a mapping; write apiVersion, kind, metadata and spec")]
     wrong_kind = _kind_problems(document)
     if wrong_kind:
         return wrong_kind
@@ -107,4 +107,4 @@ def _name_problems(document: dict[str, Any]) -> list[Problem]:
     metadata = document.get("metadata")
     if isinstance(metadata, dict) and "name" in metadata:
         return []
-    return [Problem("metadata.name", "is missing: write a name")]
+    return [Problem("metadata.name", "is missing; write a name")]

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from xeontrain_operator import __version__
 from xeontrain_operator.api.crd import crd_yaml
 from xeontrain_operator.cli.console import complain
 from xeontrain_operator.cli.files import InputError
@@ -19,12 +20,28 @@ from xeontrain_operator.settings import SettingsError, load_settings
 
 app = typer.Typer(
     name="xeontrain",
-    help="Fine-tune models on Intel Xeon nodes of a Kubernetes cluster, or on this machine.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"xeontrain {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Fine-tune models on Intel Xeon nodes of a Kubernetes cluster, or on this machine."""
+
 
 FILE_HELP = "File with a XeonTrainJob, or - for standard input."
 
@@ -32,7 +49,7 @@ FILE_HELP = "File with a XeonTrainJob, or - for standard input."
 @app.command()
 def validate(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files with jobs, or - for standard input.")
+        list[str], typer.Argument(metavar="FILE", help="Files with jobs, or - for standard input.")
     ],
 ) -> None:
     """Check jobs by every rule of the resource, without a cluster. Exit code 1 if anything is wrong."""
@@ -42,7 +59,7 @@ def validate(
 
 @app.command()
 def render(file: Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP)]) -> None:
-    """Print the objects that the operator would make for a job, as YAML."""
+    """Print the objects that a job becomes, as YAML."""
     try:
         typer.echo(render_file(file, settings=load_settings(os.environ)), nl=False)
     except (InputError, SettingsError) as error:

@@ -57,16 +57,16 @@ def _check(path: str) -> Verdict:
     errors = [
         error for job in manifest.jobs for error in job_errors(job, source=manifest.source, several=several)
     ]
-    warnings = () if errors else tuple(_warnings(manifest))
+    warnings = () if errors else tuple(f"{manifest.source}: {text}" for text in _warnings(manifest))
     return Verdict(
         jobs=len(manifest.jobs), others=len(manifest.others), errors=tuple(errors), warnings=warnings
     )
 
 
 def _warnings(manifest: Manifest) -> list[str]:
-    return [
-        f"{manifest.source}: {problem}" for job in manifest.jobs for problem in advice(parse_job(job).spec)
-    ]
+    if not manifest.jobs and not manifest.others:
+        return ["holds no object at all"]
+    return [str(problem) for job in manifest.jobs for problem in advice(parse_job(job).spec)]
 
 
 def _counted(number: int, noun: str) -> str:

@@ -45,8 +45,8 @@ class XeonTrainJob(Model):
             cel(
                 f"self.metadata.name.size() <= {MAX_NAME_LENGTH} && "
                 "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-                f"write at most {MAX_NAME_LENGTH} characters: small letters, digits and -, first a letter, "
-                "last a letter or digit",
+                f"write at most {MAX_NAME_LENGTH} characters: lowercase letters, digits and -, beginning "
+                "with a letter and ending with a letter or digit",
                 field_path=".metadata.name",
             )
         )

@@ -137,7 +137,7 @@ class RunPolicy(Model):
     grace_period_seconds: Annotated[int, Field(ge=15, le=86_400)] = 120
     """Seconds that pods have to save and stop."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
-    """Seconds after its end in which the job is deleted; unset: never."""
+    """Seconds from its end until the job is deleted; unset: never."""
     clean_pod_policy: Literal["Running", "All", "None"] = "Running"
     """What goes when the job ends. Running: the pods. All: everything but the log. None: nothing."""
     managed_by: (

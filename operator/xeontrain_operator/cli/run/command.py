@@ -33,7 +33,9 @@ def run_file(path: str, *, output: Path | None, job_name: str | None, console: C
     document = single_job(manifest, name=job_name)
     job = checked_job(document, source=manifest.source, uid=str(uuid.uuid4()))
     if importlib.util.find_spec("xeontrain_trainer") is None:
-        raise InputError("the trainer is not installed: pip install 'xeontrain[trainer]'")
+        raise InputError(
+            "the trainer is not installed: in the project's folder, pip install '.[operator,trainer]'"
+        )
     folders = _folders(job, output=output)
     shares = share_out(
         usable_cpus(), workers=job.spec.workers, asked_millis=cpu_millis(job.spec.resources.cpu)

@@ -28,8 +28,21 @@ KEPT = {"spec.storage": {"size": "1Gi"}}
         (TRAINING, {**KEPT, "spec.workers": 2, "spec.ranksPerWorker": 4}, []),
         (COMMAND, {"spec.workers": 3, "spec.ranksPerWorker": 3}, []),
         (TRAINING, {**KEPT, "spec.checkpoint.keep": 5}, ["spec.checkpoint.keep"]),
+        (COMMAND, {"spec.resources.memory": 32}, ["spec.resources.memory"]),
+        (COMMAND, {"spec.resources.memory": "256Mi"}, []),
     ],
-    ids=["fine", "no-storage", "command", "auto", "uneven", "even", "command-uneven", "not-yet-honoured"],
+    ids=[
+        "fine",
+        "no-storage",
+        "command",
+        "auto",
+        "uneven",
+        "even",
+        "command-uneven",
+        "not-yet-honoured",
+        "memory-without-unit",
+        "little-memory",
+    ],
 )
 def test_advice(base: Job, edits: dict[str, Any], paths: list[str]) -> None:
     """Each sentence stands at its field."""

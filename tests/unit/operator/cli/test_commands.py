@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from typer.testing import CliRunner, Result
+from xeontrain_operator import __version__
 from xeontrain_operator.api.crd import crd
 from xeontrain_operator.cli.main import app
 
@@ -49,7 +50,7 @@ def test_invalid_file(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         f"{path}: spec.workers: is 0; write at least 1",
-        f"{path}: spec.wrokers: is no field; write workers",
+        f"{path}: spec.wrokers: is not a field; write workers",
     ]
 
 
@@ -72,6 +73,19 @@ def test_all_files_are_checked(tmp_path: Path) -> None:
         f"{bad}: spec.workers: is 0; write at least 1",
         f"{tmp_path}: is a folder; name the files in it",
     ]
+
+
+def test_empty_file_is_told(tmp_path: Path) -> None:
+    """A file that lost its content is not lost among others."""
+    empty = _file(tmp_path, name="empty.yaml")
+    result = _call("validate", _file(tmp_path, JOB), empty)
+    assert (result.exit_code, result.stderr) == (0, f"warning: {empty}: holds no object at all\n")
+
+
+def test_version() -> None:
+    """A report of a fault can name its version."""
+    result = _call("--version")
+    assert (result.exit_code, result.stdout) == (0, f"xeontrain {__version__}\n")
 
 
 def test_stdin() -> None:
