@@ -43,7 +43,7 @@ def _command(
 _NAMES = [
     _training("name-52-characters", {"metadata.name": "a" * 52}),
     _training("name-53-characters", {"metadata.name": "a" * 53}, "metadata.name", "at most 52 characters"),
-    _training("name-begins-with-digit", {"metadata.name": "1job"}, "metadata.name", "beginning with a letter"),
+    _training("name-begins-with-digit", {"metadata.name": "1job"}, "metadata.name", "with a letter"),
     _training("name-with-dot", {"metadata.name": "a.b"}, "metadata.name", "lowercase letters, digits and -"),
     _training("name-with-digits-and-dashes", {"metadata.name": "a-1-b2"}),
     _training("generated-name", {"metadata.name": REMOVED, "metadata.generateName": "mail-"}),
