@@ -9,7 +9,8 @@ from tests.cluster.settings import REPOSITORY
 from tests.e2e.jobs import Document, Namespace, condition
 
 EXAMPLE = str(REPOSITORY / "examples" / "mail-filter.yaml")
-TRAINING_SECONDS = 900
+# Generous: the machine may be shared, and an epoch takes four minutes on two old cores of their own.
+TRAINING_SECONDS = 2400
 
 
 def _exclusive_cpus(cluster: Cluster, pod: Document) -> set[int]:
@@ -25,7 +26,7 @@ def _cpu_set(text: str) -> set[int]:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2700)
 def test_mail_filter_succeeds_on_two_pinned_nodes(ns: Namespace, trainer_image: str) -> None:
     """Two pods on two nodes train on disjoint exclusive CPUs, and leave result, model and story."""
     ns.kubectl("apply", "-f", EXAMPLE)
@@ -35,7 +36,7 @@ def test_mail_filter_succeeds_on_two_pinned_nodes(ns: Namespace, trainer_image: 
     first, second = granted.values()
     assert first.isdisjoint(second), "the nodes share this machine, so their exclusive CPUs must differ"
 
-    running = ns.wait("progress", lambda: _with_progress(ns.job("mail-filter")), timeout_seconds=180)
+    running = ns.wait("progress", lambda: _with_progress(ns.job("mail-filter")), timeout_seconds=400)
     pinned = condition(running, "CPUPinned")
     assert pinned is not None
     assert pinned["status"] == "True", pinned
