@@ -18,6 +18,8 @@ PY := $(VENV)/bin/python
 export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/trainer:$(CURDIR)
 export HF_HOME ?= $(XEONTRAIN_CACHE)/huggingface
 PYTEST := $(PY) -m pytest
+# What of the tests the targets run: a folder, a file, options of pytest.
+TESTS ?= tests
 
 ##@ Start here
 .PHONY: help demo test
@@ -63,16 +65,16 @@ type: $(VENV)/ready ## Types, strict
 	$(VENV)/bin/mypy
 
 unit: $(VENV)/ready ## The pure core and the pod's parts, in this process or on loopback
-	$(PYTEST) tests -m "not cluster and not e2e and not torch"
+	$(PYTEST) $(TESTS) -m "not cluster and not e2e and not torch"
 
 torch-tests: $(VENV)/ready model-cache ## Real training in processes on this machine
-	$(PYTEST) tests -m "torch and not e2e and not cluster"
+	$(PYTEST) $(TESTS) -m "torch and not e2e and not cluster"
 
 control-plane-tests: $(VENV)/ready ## CRD, chart and operator against a real API server
-	$(PYTEST) tests -m "cluster and not e2e"
+	$(PYTEST) $(TESTS) -m "cluster and not e2e"
 
 e2e: $(VENV)/ready model-cache ## Real kubelets, pinned CPUs, real pods, real training
-	$(PYTEST) tests -m e2e
+	$(PYTEST) $(TESTS) -m e2e
 
 simulate: $(VENV)/ready ## The gang's state machine through 10,000 seeded histories
 	$(PY) -m tests.unit.trainer.gang.simulate --histories 10000 --large-histories 50

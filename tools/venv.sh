@@ -18,6 +18,10 @@ progress() {
   sed -unE 's/^ *Downloading ([^ ]*\/)?([^ /-]+)-[^ ]* \(([0-9]{2,}\.[0-9] MB)\).*/    downloading \2, \3/p
             s/^Installing collected packages:.*/    installing/p'
 }
+# Downloads wait here and not in /tmp, which often lies in memory.
+TMPDIR=$(mktemp -d "$venv.tmp-XXXXXX")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 install=("$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off)
 
 echo "Making the virtual environment in $venv"
