@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import sys
-from typing import Final
+from typing import Any, Final, cast
 
 import kopf
 
@@ -54,6 +55,8 @@ async def _operate() -> None:
     _log.info("serving %s", ", ".join(settings.watch_namespaces) or "all namespaces")
     await kopf.operator(
         memo=kopf.Memo(runtime=runtime),
+        # kopf would look the user up, and fail under a user ID that the image has no name for.
+        identity=cast(Any, socket.gethostname()),
         standalone=True,
         clusterwide=not settings.watch_namespaces,
         namespaces=settings.watch_namespaces,
