@@ -112,20 +112,6 @@ class Member(_Answer):
     last_seen_seconds: Amount = None
 
 
-class Failure(_Answer):
-    """An item of `failures`."""
-
-    id: Text
-    round: Count = 0
-    worker: Count | None = None
-    rank: Count | None = None
-    exit_code: int | None = Field(default=None, ge=-_MAX_INTEGER, le=_MAX_INTEGER)
-    signal: int | None = Field(default=None, ge=0, le=128)
-    reason: Text | None = None
-    message: Text | None = None
-    time: Text | None = None
-
-
 class VerdictFailure(_Answer):
     """`failure` of the result document."""
 
@@ -135,6 +121,14 @@ class VerdictFailure(_Answer):
     signal: int | None = Field(default=None, ge=0, le=128)
     reason: Text | None = None
     message: Text | None = None
+
+
+class Failure(VerdictFailure):
+    """An item of `failures`."""
+
+    id: Text
+    round: Count = 0
+    time: Text | None = None
 
 
 class ResultDocument(_Answer):

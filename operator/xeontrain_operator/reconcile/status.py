@@ -44,7 +44,6 @@ from xeontrain_operator.reconcile.situation import Situation
 
 SILENT_SECONDS = 10.0
 """After this long without an answer of worker 0's launcher the condition says so."""
-Update = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
