@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -18,18 +19,20 @@ from ..machine import (
 )
 from ..plan import Plan, PlanError, PlanRequest, auto_ranks, make_plan
 from .exclusive import Exclusiveness, judge_exclusive
+from .files import read_json
 from .settings import Settings
 
 TEXT_LIMIT = 500
 
 
 class Layout:
-    """The machine as read at the start, and what follows from it. `refusal`: set where no round can ever
+    """The machine as it is now, and what follows from it. `refusal`: set at the start where no round can ever
     run."""
 
     def __init__(self, settings: Settings, *, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._environ = dict(environ)
+        self._asks_for_ipex = asks_for_ipex(settings.training_file)
         self._machine: Optional[Machine] = None
         self._exclusive: Optional[Exclusiveness] = None
         self.plan: Optional[Plan] = None
@@ -38,29 +41,31 @@ class Layout:
 
     def _read(self) -> None:
         try:
-            self._machine = read_machine()
-            self.plan = self.plan_for(self._settings.ranks_per_worker)
+            machine = read_machine()
+            exclusive = self._take(machine)
+            self.plan = self._plan(machine, self._settings.ranks_per_worker)
         except (MachineError, PlanError) as error:
             self.refusal = Refusal("PlanImpossible", str(error)[:TEXT_LIMIT])
             return
-        self._exclusive = self._judge(self._machine)
-        if self._settings.pinning == "Required" and self._exclusive.value != "True":
+        if self._settings.pinning == "Required" and exclusive.value != "True":
             self.refusal = Refusal(
-                "NotPinned", f"spec.pinning is Required, but {self._exclusive.message}"[:TEXT_LIMIT]
+                "NotPinned", f"spec.pinning is Required, but {exclusive.message}"[:TEXT_LIMIT]
             )
 
-    def _judge(self, machine: Machine) -> Exclusiveness:
+    def _take(self, machine: Machine) -> Exclusiveness:
         settings = self._settings
-        return judge_exclusive(machine, cpu_limit_millis=settings.cpu_limit_millis, pinning=settings.pinning)
+        exclusive = judge_exclusive(
+            machine, cpu_limit_millis=settings.cpu_limit_millis, pinning=settings.pinning
+        )
+        self._machine, self._exclusive = machine, exclusive
+        return exclusive
 
     def look_again(self) -> None:
-        """Judges anew whether the CPUs are exclusive: the kubelet may change the set of a running
-        container."""
-        try:
-            machine = read_machine()
-        except MachineError:
-            return
-        self._exclusive = self._judge(machine)
+        """Reads the CPUs anew and judges whether they are exclusive: the kubelet may change the set of a
+        running container."""
+        # What cannot be read for a moment is as it was.
+        with contextlib.suppress(MachineError):
+            self._take(read_machine())
 
     @property
     def ranks(self) -> int:
@@ -73,12 +78,17 @@ class Layout:
         return auto_ranks(self._machine, cpu_limit_millis=settings.cpu_limit_millis, pinning=settings.pinning)
 
     def plan_for(self, ranks: Optional[int]) -> Plan:
-        """The plan for this many ranks. Raises PlanError."""
+        """The plan for this many ranks on the CPUs of this moment. Raises PlanError."""
+        self.look_again()
         if self._machine is None:
             raise PlanError("this machine's CPUs cannot be read")
+        return self._plan(self._machine, ranks)
+
+    def _plan(self, machine: Machine, ranks: Optional[int]) -> Plan:
         settings = self._settings
+        openmp = find_library(INTEL_OPENMP_NAMES, environ=self._environ) if self._asks_for_ipex else None
         return make_plan(
-            self._machine,
+            machine,
             PlanRequest(
                 ranks=ranks,
                 workers=settings.workers,
@@ -89,7 +99,7 @@ class Layout:
                 interface=settings.interface or find_interface(settings.pod_ip),
                 environ=self._environ,
                 tcmalloc=find_library(TCMALLOC_NAMES, environ=self._environ),
-                intel_openmp=find_library(INTEL_OPENMP_NAMES, environ=self._environ),
+                intel_openmp=openmp,
             ),
         )
 
@@ -119,6 +129,13 @@ class Layout:
             f"{count(cpu['ranks'], 'rank')} of {count(cpu['coresPerRank'], 'core')}{spare}"
         ]
         return lines + list(self.plan.warnings if self.plan else ())
+
+
+def asks_for_ipex(training_file: Optional[str]) -> bool:
+    """Whether the job wants Intel's extension, whose OpenMP runtime is preloaded with it. Stock PyTorch was
+    measured slower under that runtime than under its own."""
+    training = ((read_json(training_file) if training_file else None) or {}).get("training")
+    return isinstance(training, dict) and training.get("ipex") == "Enabled"
 
 
 def count(number: int, noun: str) -> str:

@@ -1,0 +1,86 @@
+"""What a worker's machine gives, read anew for each round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xeontrain_trainer.launcher import layout
+from xeontrain_trainer.launcher.layout import Layout
+from xeontrain_trainer.launcher.settings import Settings
+from xeontrain_trainer.machine import Machine, MachineError
+
+from tests.unit.trainer.launcher.loopback import Gang
+from tests.unit.trainer.machines import build
+
+GRANTED = build(cores=8, granted=range(4))
+OPENMP, TCMALLOC = "/opt/libiomp5.so", "/opt/libtcmalloc.so.4"
+LIBRARIES = {layout.INTEL_OPENMP_NAMES: OPENMP, layout.TCMALLOC_NAMES: TCMALLOC}
+
+
+def _settings(folder: Path, **settings: object) -> Settings:
+    gang = Gang(folder, workers=1, command=["true"], CPU_LIMIT_MILLIS=4000, **settings)
+    return Settings.from_environ(gang.environ(gang.make_pod(0)))
+
+
+def _machine(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Machine]) -> None:
+    monkeypatch.setattr(layout, "read_machine", read)
+    monkeypatch.setattr(layout, "find_library", lambda names, environ: LIBRARIES[names])
+
+
+def test_a_round_is_planned_on_the_cpus_of_its_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet may give a running container other CPUs: plan and report follow."""
+    machines = iter([GRANTED, build(cores=8, granted=range(4, 8))])
+    _machine(monkeypatch, lambda: next(machines))
+    found = Layout(_settings(tmp_path), environ={})
+    assert found.plan is not None
+    assert (found.plan.cpus, found.cpu()["cpus"]) == ((0, 1, 2, 3), "0-3")
+    assert found.plan_for(2).cpus == (4, 5, 6, 7)
+    assert found.cpu()["cpus"] == "4-7"
+
+
+def test_a_machine_that_cannot_be_read_for_a_moment_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read at the start stands."""
+    machines = [GRANTED]
+
+    def read() -> Machine:
+        if not machines:
+            raise MachineError("not now")
+        return machines.pop()
+
+    _machine(monkeypatch, read)
+    found = Layout(_settings(tmp_path), environ={})
+    found.look_again()
+    assert found.plan_for(1).cpus == (0, 1, 2, 3)
+    assert found.cpu()["exclusive"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("ipex", "preload"),
+    [
+        pytest.param("Enabled", f"{OPENMP}:{TCMALLOC}", id="enabled"),
+        pytest.param("Auto", TCMALLOC, id="auto"),
+        pytest.param("Disabled", TCMALLOC, id="disabled"),
+        pytest.param(None, TCMALLOC, id="a-command"),
+    ],
+)
+def test_intels_openmp_comes_with_intels_extension_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ipex: str | None, preload: str
+) -> None:
+    """Stock PyTorch was measured slower under it."""
+    settings: dict[str, object] = {}
+    if ipex is not None:
+        file = tmp_path / "training.json"
+        file.write_text(json.dumps({"contract": 1, "training": {"ipex": ipex}}))
+        settings["TRAINING_FILE"] = file
+    _machine(monkeypatch, lambda: GRANTED)
+    found = Layout(_settings(tmp_path, **settings), environ={})
+    environment = found.plan_for(1).ranks[0].environment
+    assert environment["LD_PRELOAD"] == preload
+    assert ("KMP_AFFINITY" in environment) == (ipex == "Enabled")
