@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,21 @@ def test_wrong_calls_say_how_to_call(argv: list[str], capsys: pytest.CaptureFixt
     """Exit code 78 and the usage."""
     assert main(argv, {}) == 78
     assert "usage: python -m xeontrain_trainer.launcher -- COMMAND" in capsys.readouterr().err
+
+
+def test_modules_of_the_users_folder_do_not_stand_in_for_the_librarys(pod: Pod) -> None:
+    """The container's command starts the launcher in `workingDir`, where a queue.py is the user's own."""
+    for name in ("queue", "socket", "json"):
+        (pod.folder / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+    done = subprocess.run(
+        [sys.executable, "-m", "xeontrain_trainer.launcher"],
+        cwd=pod.folder,
+        env=pod.gang.environ(pod),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.partition(":")[0]) == (78, "usage")
 
 
 def test_a_missing_variable_is_named(pod: Pod, capsys: pytest.CaptureFixture[str]) -> None:
