@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .. import contract
+from ..caches import moved_caches
 
 
 @dataclass(frozen=True)
@@ -95,33 +96,6 @@ def rank_environ(
     }
     return {
         **environ,
-        **writable_caches(environ, state_dir=files.state_dir),
+        **moved_caches(environ, state_dir=files.state_dir),
         **{name: str(value) for name, value in owned.items()},
     }
-
-
-def writable_caches(environ: Mapping[str, str], *, state_dir: str) -> dict[str, str]:
-    """HF_HOME or the dataset caches, moved to the state folder where the usual place cannot be written.
-
-    A model cache that is there but read-only (in the image) stays first: only what must be written is moved.
-    Values that the user set stay.
-    """
-    cache = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or "/", ".cache")
-    home = environ.get("HF_HOME") or os.path.join(cache, "huggingface")
-    if _can_write(home):
-        return {}
-    moved = os.path.join(state_dir, "cache", "huggingface")
-    if "HF_HOME" not in environ and not os.path.isdir(home):
-        return {"HF_HOME": moved}
-    wanted = {
-        "HF_DATASETS_CACHE": os.path.join(moved, "datasets"),
-        "HF_MODULES_CACHE": os.path.join(moved, "modules"),
-    }
-    return {name: value for name, value in wanted.items() if name not in environ}
-
-
-def _can_write(folder: str) -> bool:
-    """Whether the folder can be written, or made."""
-    while not os.path.exists(folder):
-        folder = os.path.dirname(folder) or "/"
-    return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)

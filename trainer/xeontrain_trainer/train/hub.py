@@ -1,38 +1,16 @@
-"""Where models come from, and where libraries may keep their caches.
-
-Imports huggingface_hub only when needed.
-"""
+"""Where models come from. Imports huggingface_hub only when needed."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import MutableMapping
 
+from ..caches import can_write, scratch_folder
 from .errors import MissingFileError, last_words
 
 _FIELD = "spec.training.model"
 # Everything a tokenizer, a config and safetensors weights consist of; not the copies for other frameworks.
 _WANTED = ("*.json", "*.txt", "*.model", "*.safetensors", "*.jinja")
 _OLD_WEIGHTS = "pytorch_model*"
-
-
-def set_cache_folders(environ: MutableMapping[str, str], *, state_dir: str | None) -> None:
-    """Point the caches of the Hub and of datasets at a writable folder, but only where nothing else works.
-
-    A cache that the image has or the user names stays first, read-only or not: it may hold the model.
-    To be called before huggingface_hub, datasets or transformers are imported; they read it once.
-    """
-    user_cache = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    home = environ.get("HF_HOME") or os.path.join(user_cache, "huggingface")
-    if _writable(home):
-        return
-    scratch = os.path.join(_writable_base(state_dir), "huggingface")
-    if "HF_HOME" not in environ and not os.path.isdir(home):
-        environ["HF_HOME"] = scratch
-        return
-    environ.setdefault("HF_DATASETS_CACHE", os.path.join(scratch, "datasets"))
-    environ.setdefault("HF_MODULES_CACHE", os.path.join(scratch, "modules"))
 
 
 def model_folder(name: str, *, revision: str | None, state_dir: str | None) -> str:
@@ -54,12 +32,12 @@ def _snapshot(name: str, *, revision: str | None, state_dir: str | None) -> str:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     cache = constants.HF_HUB_CACHE
-    if not _writable(cache):
+    if not can_write(cache):
         # An image brings its models in a read-only cache; what is in there needs no network.
         try:
             folder = snapshot_download(name, revision=revision, cache_dir=cache, local_files_only=True)
         except (LocalEntryNotFoundError, FileNotFoundError):
-            cache = os.path.join(_writable_base(state_dir), "huggingface", "hub")
+            cache = os.path.join(scratch_folder(state_dir), "hub")
         else:
             return str(folder)
     try:
@@ -128,17 +106,3 @@ def _weights(folder: str) -> bool:
     return any(
         name.endswith(".safetensors") or name.startswith("pytorch_model") for name in os.listdir(folder)
     )
-
-
-def _writable_base(state_dir: str | None) -> str:
-    return state_dir if state_dir and _writable(state_dir) else tempfile.gettempdir()
-
-
-def _writable(folder: str) -> bool:
-    """Whether `folder` could be written, or made where it is not there yet."""
-    while not os.path.exists(folder):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return False
-        folder = parent
-    return os.access(folder, os.W_OK | os.X_OK)

@@ -6,19 +6,20 @@ import json
 import os
 import sys
 
+from ..caches import moved_caches
 from ..plan import Plan, plan_from_json
 from .affinity import affinity
 from .config import TrainingConfig, read_training_file
 from .data import Prepared, prepare
 from .environment import Environment
 from .files import find_sources
-from .hub import set_cache_folders
 
 
 def run(environment: Environment) -> None:
     """Do this rank's part of the job. Raises what errors.py names; anything else is a bug or a lost peer."""
     config = read_training_file(environment.training_file)
-    set_cache_folders(os.environ, state_dir=environment.state_dir)
+    # Before the libraries are imported: they read their environment once.
+    os.environ.update(moved_caches(os.environ, state_dir=environment.state_dir))
     plan = read_plan(environment.plan_file)
     mine = _prepare(config, environment=environment, plan=plan) if environment.prepares_data else None
     # Imported only now: torch takes seconds, and what is wrong with the data should be told before that.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import pytest
 from xeontrain_trainer import contract
-from xeontrain_trainer.launcher.rankenv import RankFiles, Round, rank_environ, writable_caches
+from xeontrain_trainer.launcher.rankenv import RankFiles, Round, rank_environ
 
 ORDER = Round(
     number=5,
@@ -61,48 +59,3 @@ def test_ranks_of_all_workers_number_the_world() -> None:
         Round(1, worker, 3, 2, "", 0, "").rank(local_rank) for worker in range(3) for local_rank in range(2)
     ]
     assert ranks == list(range(6))
-
-
-@pytest.mark.parametrize(
-    ("environ", "made", "readonly", "expected"),
-    [
-        pytest.param({"HOME": "{}"}, ".cache", False, {}, id="writable-home"),
-        pytest.param(
-            {"HOME": "{}"}, "", True, {"HF_HOME": "{}/state/cache/huggingface"}, id="read-only-home"
-        ),
-        pytest.param({}, "", True, {}, id="no-home"),
-        pytest.param(
-            {"HOME": "{}"},
-            ".cache/huggingface",
-            True,
-            {
-                "HF_DATASETS_CACHE": "{}/state/cache/huggingface/datasets",
-                "HF_MODULES_CACHE": "{}/state/cache/huggingface/modules",
-            },
-            id="a-read-only-model-cache-stays-first",
-        ),
-        pytest.param(
-            {"HOME": "{}", "HF_HOME": "{}/.cache/huggingface", "HF_DATASETS_CACHE": "/mine"},
-            ".cache/huggingface",
-            True,
-            {"HF_MODULES_CACHE": "{}/state/cache/huggingface/modules"},
-            id="what-the-user-set-stays",
-        ),
-    ],
-)
-def test_caches(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    environ: dict[str, str],
-    made: str,
-    readonly: bool,
-    expected: dict[str, str],
-) -> None:
-    """Root may write anywhere, so what may be written is decided by the test."""
-    (tmp_path / made).mkdir(parents=True, exist_ok=True)
-    home = str(tmp_path)
-    monkeypatch.setattr(os, "access", lambda path, mode: not (readonly and str(path).startswith(home)))
-    filled = {name: value.format(home) for name, value in environ.items()}
-    assert writable_caches(filled, state_dir=f"{home}/state") == {
-        name: value.format(home) for name, value in expected.items()
-    }
