@@ -21,20 +21,6 @@ RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 SUSPENDED: Final = "Suspended"
-RESUME_INEXACT: Final = "ResumeInexact"
-
-TYPES: Final = (
-    ACCEPTED,
-    STORAGE,
-    FULLY_HONOURED,
-    CPU_PINNED,
-    PLACED,
-    RUNNING,
-    SUCCEEDED,
-    FAILED,
-    SUSPENDED,
-    RESUME_INEXACT,
-)
 
 # Reasons of Accepted.
 VALID: Final = "Valid"
@@ -80,13 +66,13 @@ RESTARTING: Final = "Restarting"
 IMAGE_PULL_FAILED: Final = "ImagePullFailed"
 CONTAINER_CONFIG_ERROR: Final = "ContainerConfigError"
 VOLUME_NOT_MOUNTED: Final = "VolumeNotMounted"
+SANDBOX_FAILED: Final = "SandboxFailed"
 CRASH_LOOP: Final = "CrashLoop"
 FINISHED: Final = "Finished"
 
 # Reasons of Succeeded and Failed. The last four are those of the contract's result document.
 ALL_RANKS_SUCCEEDED: Final = "AllRanksSucceeded"
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
-RESULT_LOST: Final = "ResultLost"
 USER_ERROR: Final = "UserError"
 BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
 NOT_PINNED: Final = "NotPinned"

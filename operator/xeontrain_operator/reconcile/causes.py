@@ -31,6 +31,7 @@ _GRAVITY: tuple[str, ...] = (
     c.IMAGE_PULL_FAILED,
     c.CONTAINER_CONFIG_ERROR,
     c.VOLUME_NOT_MOUNTED,
+    c.SANDBOX_FAILED,
     c.CRASH_LOOP,
     c.CLAIM_PENDING,
     c.SCHEDULING_GATED,
@@ -88,6 +89,9 @@ _ADMISSION_REASONS = frozenset(
     {"UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "OutOfmemory"}
 )
 _MOUNT_EVENTS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+_SANDBOX_EVENTS = frozenset({"FailedCreatePodSandBox"})
+# Each attempt has an identifier of its own, which would make each a change of the status.
+_IDENTIFIER = re.compile(r"\b[0-9a-f]{64}\b")
 
 _IMAGE_REMEDIES = {
     "InvalidImageName": "Write it as registry/name:tag.",
@@ -166,6 +170,7 @@ def _finding(pod: Document, events: list[Document]) -> _Finding | None:
         lambda: _waiting(pod),
         lambda: _unschedulable(pod),
         lambda: _mounts(pod, events),
+        lambda: _sandbox(pod, events),
     )
     return next((finding for check in checks if (finding := check()) is not None), None)
 
@@ -242,17 +247,31 @@ def _unschedulable(pod: Document) -> _Finding | None:
 
 
 def _mounts(pod: Document, events: list[Document]) -> _Finding | None:
-    state = trainer_status(pod).get("state") or {}
-    if "running" in state or "terminated" in state:
-        return None
     event = _newest(events, uid=pod_uid(pod), reasons=_MOUNT_EVENTS)
-    if event is None:
+    if event is None or _has_started(pod):
         return None
     message = (
         f"spec.volumes: the volumes of {{who}} cannot be mounted: {_quote(event.get('message'))} "
         "Make the object that is named, or correct spec.volumes or spec.storage."
     )
     return _Finding(reason=c.VOLUME_NOT_MOUNTED, message=message)
+
+
+def _sandbox(pod: Document, events: list[Document]) -> _Finding | None:
+    event = _newest(events, uid=pod_uid(pod), reasons=_SANDBOX_EVENTS)
+    if event is None or _has_started(pod):
+        return None
+    said = _quote(_IDENTIFIER.sub("...", str(event.get("message"))))
+    message = (
+        f"node {node_of(pod)}: the pod of {{who}} cannot be started: {said} The node tries again by itself; "
+        "if it goes on, ask who runs the node about its network and container runtime."
+    )
+    return _Finding(reason=c.SANDBOX_FAILED, message=message)
+
+
+def _has_started(pod: Document) -> bool:
+    state = trainer_status(pod).get("state") or {}
+    return "running" in state or "terminated" in state
 
 
 def _pods_refused(stateful_set: Document | None, events: list[Document]) -> _Finding | None:

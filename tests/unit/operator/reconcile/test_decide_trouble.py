@@ -203,6 +203,13 @@ def _refused_pod(worker: int, reason: str, text: str = "no") -> Document:
             ['configmap "data" not found', "spec.volumes"],
         ),
         (
+            (pod(0), pod(1, state=waiting("ContainerCreating"))),
+            (_event("FailedCreatePodSandBox", f'sandbox "{"0f" * 32}": no address left', uid="pod-1"),),
+            "Running",
+            "SandboxFailed",
+            ["the pod of worker 1", 'sandbox "...": no address left'],
+        ),
+        (
             (pod(0), pending_pod(1)),
             (),
             "Placed",
@@ -244,6 +251,7 @@ def _refused_pod(worker: int, reason: str, text: str = "no") -> Document:
         "image-name",
         "container-config",
         "mount",
+        "sandbox",
         "no-node",
         "not-enough-nodes",
         "no-volume",
