@@ -28,7 +28,8 @@ _MAX_INTEGER = 2**53 - 1
 class LauncherError(Exception):
     """No usable answer; the text says why, in a form that may be shown to people.
 
-    `cause` is one word of a closed list: `refused`, `timeout`, `unreachable`, `http`, `too-large`, `invalid`.
+    `cause` is one word of a closed list: `refused`, `timeout`, `unreachable`, `http`, `too-large`, `invalid`,
+    `stranger` (another pod has the address now).
     """
 
     def __init__(self, message: str, *, cause: str) -> None:

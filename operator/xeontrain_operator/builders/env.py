@@ -13,9 +13,7 @@ from xeontrain_operator.settings import Settings
 EnvList = list[dict[str, Any]]
 
 
-def build_env(
-    job: XeonTrainJob, *, settings: Settings, failures_counted: int = 0, park_only: bool = False
-) -> EnvList:
+def build_env(job: XeonTrainJob, *, settings: Settings, failures_counted: int = 0) -> EnvList:
     """Ours, then the user's; the user's win and no name stands twice.
 
     Names that the launcher owns never come from the user: the resource refuses them.
@@ -26,8 +24,6 @@ def build_env(
         *_paths(job),
         *_libraries(job),
     ]
-    if park_only:
-        ours.append(_value(c.ENV_PARK_ONLY, 1))
     return merge_named(ours, [variable.to_dict() for variable in job.spec.env])
 
 

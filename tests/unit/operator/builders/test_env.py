@@ -107,9 +107,3 @@ def test_users_variables_come_last_and_whole() -> None:
     mine = {"name": "RUN", "value": "$(XEONTRAIN_JOB_NAME)"}
     env = build_env(job(spec={"env": [secret, mine]}), settings=SETTINGS)
     assert env[-2:] == [secret, mine]
-
-
-def test_parking_only() -> None:
-    """For pods that replace others after the job's end."""
-    env = build_env(job(), settings=SETTINGS, park_only=True)
-    assert {"name": c.ENV_PARK_ONLY, "value": "1"} in env
