@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from xeontrain_operator.api.problem import Problem
-from xeontrain_operator.api.v1alpha1 import Checkpoint, RunPolicy, XeonTrainJobSpec
+from xeontrain_operator.api.v1alpha1 import Checkpoint, Distributed, RunPolicy, XeonTrainJobSpec
 
 
 class _Row(NamedTuple):
@@ -24,6 +24,7 @@ def _other_task(spec: XeonTrainJobSpec) -> bool:
 
 
 _DEFAULT_CHECKPOINT: Final = Checkpoint()
+_DEFAULT_DISTRIBUTED: Final = Distributed()
 _DEFAULT_POLICY: Final = RunPolicy()
 _NO_CHECKPOINTS: Final = "no checkpoints are written yet; a restarted run begins at its first step"
 
@@ -32,6 +33,11 @@ _ROWS: Final = (
         "spec.training.task",
         _other_task,
         "only text-classification is built in; the trainer will refuse this",
+    ),
+    _Row(
+        "spec.distributed.timeoutSeconds",
+        lambda s: s.distributed.timeout_seconds != _DEFAULT_DISTRIBUTED.timeout_seconds,
+        "the others wait for a worker without limit; the condition Running names it",
     ),
     _Row("spec.checkpoint.everySteps", lambda s: s.checkpoint.every_steps is not None, _NO_CHECKPOINTS),
     _Row(
@@ -44,6 +50,11 @@ _ROWS: Final = (
         "spec.checkpoint.resume",
         lambda s: s.checkpoint.resume is not None,
         "the run begins at its first step",
+    ),
+    _Row(
+        "spec.runPolicy.gracePeriodSeconds",
+        lambda s: s.run_policy.grace_period_seconds != _DEFAULT_POLICY.grace_period_seconds,
+        "the pod gets it, but ranks that are asked to stop have 5 s, since no checkpoints are written yet",
     ),
     _Row(
         "spec.runPolicy.suspend",

@@ -14,10 +14,12 @@ from tests.contract.cases.edits import TRAINING, edited
 # One document for each row; a row without one, or one without its row, fails below.
 ASKING: dict[str, Any] = {
     "spec.training.task": "question-answering",
+    "spec.distributed.timeoutSeconds": 60,
     "spec.checkpoint.everySteps": 10,
     "spec.checkpoint.everyMinutes": 5,
     "spec.checkpoint.keep": 3,
     "spec.checkpoint.resume": "/models/a",
+    "spec.runPolicy.gracePeriodSeconds": 300,
     "spec.runPolicy.suspend": True,
     "spec.runPolicy.preRunningDeadlineSeconds": 60,
 }
