@@ -326,7 +326,7 @@ def _finished(policy: str = "Running", **spec: Any) -> Life:
 
 
 def test_children_are_cleaned_after_the_end_is_on_record() -> None:
-    """The log first, then worker 0's pod and the set with the others; the event names the claims that stay."""
+    """The log first, then worker 0's pod, then the set with its pods; the event names the claims kept."""
     life = _finished()
     pods = _ended_pods(result())
     decision = life.started(pods=pods)
