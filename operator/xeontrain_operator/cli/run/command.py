@@ -41,7 +41,7 @@ def run_file(path: str, *, output: Path | None, job_name: str | None, console: C
         usable_cpus(), workers=job.spec.workers, asked_millis=cpu_millis(job.spec.resources.cpu)
     )
     workers = _prepare(job, manifest=manifest, shares=shares, folders=folders)
-    display = Display(console)
+    display = Display(console, running="Loading model and data" if job.spec.training else "Running")
     for line in (*opening_lines(job, shares=shares), f"Logs: {_shown(folders.run)}"):
         display.say(line)
     return _run(job, workers=workers, folders=folders, display=display)
@@ -83,14 +83,14 @@ def opening_lines(job: XeonTrainJob, *, shares: Shares) -> list[str]:
     lines = [f"{job.metadata.name}: {_counted(spec.workers, 'worker')} on CPUs of this machine ({cpus})"]
     if shares.is_short:
         lines.append(f"Each worker asked for {shares.asked:g} CPUs and gets {len(shares.cpus[0])}")
-    lines.append(f"Not judged here: {', '.join(_not_judged(spec))}")
+    lines.append(f"Not enforced here: {', '.join(_not_enforced(spec))}")
     if spec.command is not None and spec.volume_mounts:
         paths = ", ".join(mount.mount_path for mount in spec.volume_mounts)
         lines.append(f"A command runs outside of a container here: {paths} will not be there under that name")
     return lines
 
 
-def _not_judged(spec: XeonTrainJobSpec) -> list[str]:
+def _not_enforced(spec: XeonTrainJobSpec) -> list[str]:
     asked = {
         "pinning": True,
         "memory": True,

@@ -17,7 +17,9 @@ _LINE_SECONDS: Final = 10.0
 class Display:
     """Shows statuses. As a context manager it owns the terminal's last line."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, running: str = "Running") -> None:
+        """`running` describes ranks that run and have not reported progress yet."""
+        self._running = running
         self._console = console
         self._moves = console.is_terminal
         self._progress = Progress(
@@ -54,7 +56,9 @@ class Display:
                 self._failures.add(str(failure.get("id")))
                 self.say(_failure_line(failure))
         progress = status.progress
-        description = "Training" if progress and status.state == "Running" else status.state
+        description = status.state
+        if status.state == "Running":
+            description = "Training" if progress else self._running
         self._progress.update(
             self._task,
             description=description,

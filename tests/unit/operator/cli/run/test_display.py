@@ -40,15 +40,17 @@ def test_lines_where_there_is_no_terminal() -> None:
     """A log gets a line at a change of state, not one for each look, and each failure once."""
     out = io.StringIO()
     failure = {"id": "u/1", "rank": 1, "worker": 1, "message": "ValueError: [x]"}
-    with Display(Console(file=out, width=200)) as display:
+    with Display(Console(file=out, width=200), running="Loading") as display:
         for _ in range(3):
             display.show(Status(state="Starting"))
+        display.show(Status(state="Running"))
         for step in (1, 2, 3):
             display.show(
                 Status(state="Running", progress={"step": step, "totalSteps": 3}, failures=(failure,))
             )
     assert out.getvalue().splitlines() == [
         "Starting",
+        "Loading",
         "Rank 1 of worker 1 failed: ValueError: [x]",
         "Training  1/3",
     ]
