@@ -82,7 +82,13 @@ class Layout:
         self.look_again()
         if self._machine is None:
             raise PlanError("this machine's CPUs cannot be read")
-        return self._plan(self._machine, ranks)
+        try:
+            return self._plan(self._machine, ranks)
+        except PlanError:
+            if self.plan is None or len(self.plan.ranks) != ranks:
+                raise
+            # A shared pool shrinks as others get CPUs of their own: slower, but no end of a job that has run.
+            return self.plan
 
     def _plan(self, machine: Machine, ranks: Optional[int]) -> Plan:
         settings = self._settings

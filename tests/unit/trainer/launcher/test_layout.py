@@ -11,6 +11,7 @@ from xeontrain_trainer.launcher import layout
 from xeontrain_trainer.launcher.layout import Layout
 from xeontrain_trainer.launcher.settings import Settings
 from xeontrain_trainer.machine import Machine, MachineError
+from xeontrain_trainer.plan import PlanError
 
 from tests.unit.trainer.launcher.loopback import Gang
 from tests.unit.trainer.machines import build
@@ -59,6 +60,16 @@ def test_a_machine_that_cannot_be_read_for_a_moment_is_as_it_was(
     found.look_again()
     assert found.plan_for(1).cpus == (0, 1, 2, 3)
     assert found.cpu()["exclusive"] == "True"
+
+
+def test_a_pool_that_shrinks_ends_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many ranks as have run before run again; more than there ever was room for are refused."""
+    machines = iter([GRANTED, *[build(cores=8, granted=[7])] * 2])
+    _machine(monkeypatch, lambda: next(machines))
+    found = Layout(_settings(tmp_path, RANKS_PER_WORKER=2), environ={})
+    assert found.plan_for(2) == found.plan
+    with pytest.raises(PlanError, match=r"spec\.ranksPerWorker"):
+        found.plan_for(3)
 
 
 @pytest.mark.parametrize(
