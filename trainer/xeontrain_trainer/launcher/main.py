@@ -169,6 +169,9 @@ class Launcher:
     async def run(self) -> int:
         """Serves until the verdict is published here, or SIGTERM."""
         settings = self.settings
+        if self._marker is not None:
+            # Before all else: killed without it, this start would leave an end that tells nothing.
+            self._write_message(self._marker)
         server = make_server(
             self,
             job_uid=settings.job_uid,
@@ -211,19 +214,20 @@ class Launcher:
             self.say("the job has succeeded already: its result is in storage")
             self._coordinating.coordinator.adopt(result)
 
-    def _say_again(self, document: Mapping[str, Any]) -> None:
-        """The kubelet takes the message of the latest end only, and `kubectl logs` shows the latest
-        container."""
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.buffer.write(self._logs.tail(TAIL_BYTES))
-            sys.stdout.buffer.flush()
+    def _write_message(self, document: Mapping[str, Any]) -> None:
+        """The kubelet takes the message of the latest end only."""
         try:
             write_termination(
                 self.settings.termination_log, document, max_bytes=self.settings.termination_bytes
             )
         except OSError as error:
             self.say(f"{self.settings.termination_log} cannot be written: {error}")
+
+    def _say_again(self, document: Mapping[str, Any]) -> None:
+        """`kubectl logs` shows the latest container only."""
         with contextlib.suppress(OSError, ValueError):
+            sys.stdout.buffer.write(self._logs.tail(TAIL_BYTES))
+            sys.stdout.buffer.flush()
             print(f"xeontrain: the job is over: {document['outcome']}. {WAITS}", flush=True)
 
     async def _live(self) -> None:
