@@ -38,6 +38,10 @@ def main(argv: Sequence[str]) -> NoReturn:
     if plan.get("bound"):
         pin(rank["computeCpus"])
         bind_memory(rank["nodes"])
+    if not command[0]:
+        _fail(
+            "command: its first item is empty; write a program's name", code=contract.EXIT_PROGRAM_NOT_FOUND
+        )
     environ = {**os.environ, **rank["environment"]}
     # Python ignores these two; an ignored signal would stay ignored in the program.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -83,6 +83,7 @@ def test_signals_that_python_ignores_are_restored(environ: dict[str, str]) -> No
 @pytest.mark.parametrize(
     ("program", "code", "message"),
     [
+        pytest.param("", 127, "its first item is empty; write a program's name", id="empty"),
         pytest.param("no-such", 127, "the program no-such was not found in PATH", id="in-path"),
         pytest.param("./none.py", 127, "the program ./none.py is not there", id="by-path"),
         pytest.param("./plain/x", 127, "the program ./plain/x is not there", id="through-a-file"),

@@ -8,17 +8,21 @@ from __future__ import annotations
 import copy
 import json
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from .. import contract
+from ..gang.verdict import read_verdict
+from ..gang.wire import MAX_ROUND, Fields, MessageError
 from .files import read_json, read_number, write_json, write_whole
 
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 CUT_MARK = "..."
+# Within what the gang takes in a verdict (gang/verdict.py, gang/wire.py): one that is written can be told.
+MAX_METRICS = 256
+MAX_METRIC = 1e300
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class StateDir:
 
     def next_start(self) -> int:
         """This launcher's start number in the pod: 1, 2, ...; written before it is returned."""
-        number = read_number(self._starts) + 1
+        number = _round(read_number(self._starts)) + 1
         write_whole(self._starts, f"{number}\n".encode())
         return number
 
@@ -119,7 +123,7 @@ class StateDir:
 
     def read_round(self) -> int:
         """The highest round this pod has known; 0 before the first."""
-        return read_number(self._round)
+        return _round(read_number(self._round))
 
     def write_round(self, number: int) -> None:
         """Remembers a round number; one not above the known is ignored."""
@@ -147,7 +151,7 @@ class JobDir:
         """The newest round ordered by any coordinator of this job; 0 before the first."""
         document = None if self.path is None else read_json(self._file("round.json"))
         number = (document or {}).get("round")
-        return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else 0
+        return _round(number) if isinstance(number, int) and not isinstance(number, bool) else 0
 
     def write_round(self, number: int) -> None:
         """`round.json`, before the order for a round is given: rank 0 refuses to save where a newer one
@@ -169,23 +173,33 @@ class JobDir:
         return os.path.join(self.path or "", name)
 
 
+def _round(number: int) -> int:
+    """The number, 0 where it is none that a round can have: the gang would refuse to hear of the next."""
+    return number if 0 < number < MAX_ROUND else 0
+
+
 def _of_job(document: Optional[dict[str, Any]], *, job_uid: str) -> Optional[dict[str, Any]]:
-    """The document if it is a verdict of this job: a folder may hold a stranger's."""
-    if document is None or document.get("jobUid") != job_uid:
+    """The document if it is a verdict of this job that the gang can be told: a folder may hold a stranger's,
+    or what a program has put there."""
+    if document is None or len(_encode(document)) > contract.TERMINATION_BYTES:
         return None
-    return document if document.get("outcome") in (SUCCEEDED, FAILED) else None
+    try:
+        return read_verdict(Fields(document, name="verdict"), job_uid=job_uid)
+    except MessageError:
+        return None
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, float]:
-    """The finite numbers among the values: NaN and infinity are not JSON, and an integer beyond every float
-    is no number to those who read the document."""
-    return {str(name): value for name, value in values.items() if _is_finite(value)}
+    """The finite numbers among the values, the first MAX_METRICS: NaN and infinity are not JSON, and an
+    integer beyond every float is no number to those who read the document."""
+    finite = [(str(name), value) for name, value in values.items() if _is_finite(value)]
+    return dict(finite[:MAX_METRICS])
 
 
 def _is_finite(value: Any) -> bool:
     """Comparison, unlike math.isfinite, takes an integer of any size; it is false for NaN."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.float_info.max
+    return is_number and abs(value) < MAX_METRIC
 
 
 def _cut_message(document: Mapping[str, Any], *, max_bytes: int) -> dict[str, Any]:

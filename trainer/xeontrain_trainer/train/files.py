@@ -96,7 +96,9 @@ def _source(field: str, patterns: Sequence[str]) -> Source:
 
 
 def _find(field: str, pattern: str) -> list[str]:
-    paths = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
+    # A file may itself have brackets in its name.
+    is_glob = glob.has_magic(pattern) and not os.path.exists(pattern)
+    paths = sorted(glob.glob(pattern, recursive=True)) if is_glob else [pattern]
     files = [path for path in paths if not os.path.isdir(path)]
     if paths and not files:
         raise BadConfigError(field, cause=f"{pattern} is a folder", remedy=f"Write a glob: {pattern}/*.csv")

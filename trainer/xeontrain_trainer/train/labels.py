@@ -10,6 +10,7 @@ from .errors import BadDataError
 
 _FIELD = "spec.training.dataset.columns.label"
 _SHOWN_LABELS = 10
+_LONGEST_NUMBER = 100
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ def label_name(value: Any, *, where: str) -> str:
 
 
 def _is_whole_number(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+    """Longer ones, which are no class numbers, stay texts: Python refuses to read any number of digits."""
+    return len(text) <= _LONGEST_NUMBER and text.removeprefix("-").isdecimal()
 
 
 def _shown(names: Iterable[str]) -> str:

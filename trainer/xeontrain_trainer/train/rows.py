@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -97,7 +98,14 @@ def _read_files(source: Source, columns: Columns) -> datasets.Dataset:
         return datasets.load_dataset(source.format, data_files=files, split="train", **options)
     except BadDataError:
         raise
-    except (datasets.exceptions.DatasetGenerationError, OSError, ValueError) as error:
+    except (
+        datasets.exceptions.DatasetGenerationError,
+        # What a gzipped file that was cut or damaged raises is no OSError.
+        EOFError,
+        OSError,
+        ValueError,
+        zlib.error,
+    ) as error:
         raise _unreadable(source, error) from error
 
 
@@ -196,6 +204,8 @@ def _checked(rows: Rows, *, columns: Columns) -> Rows:
     for field, column in columns.named().items():
         if column != columns.label:
             _check_text(table, field=field, column=column, where=rows.where)
+        else:
+            _check_label(table, field=field, column=column, where=rows.where)
     classes = getattr(table.features[columns.label], "names", None)
     if not classes:
         return Rows(table=table, where=rows.where)
@@ -221,6 +231,19 @@ def _check_text(table: datasets.Dataset, *, field: str, column: str, where: str)
             field,
             cause=f"{missing} of {len(table)} rows of {where} have no text in {column!r}",
             remedy="Fill these rows or remove them",
+        )
+
+
+def _check_label(table: datasets.Dataset, *, field: str, column: str, where: str) -> None:
+    """Lists, objects and mixtures of types have no classes; what a plain value is worth, labels.py says."""
+    import datasets
+
+    kind = table.features[column]
+    if not isinstance(kind, datasets.Value | datasets.ClassLabel):
+        raise BadDataError(
+            field,
+            cause=f"{column!r} of {where} holds {kind}, not one label a row",
+            remedy="Write all labels as strings, or all as whole numbers",
         )
 
 

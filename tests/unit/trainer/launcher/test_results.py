@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xeontrain_trainer.gang.verdict import read_verdict
+from xeontrain_trainer.gang.wire import Fields
 from xeontrain_trainer.launcher import files
 from xeontrain_trainer.launcher.progress import ProgressTail
 from xeontrain_trainer.launcher.results import (
@@ -38,6 +40,16 @@ def document(**changes: Any) -> dict[str, Any]:
     return result_document(**{**values, **changes})
 
 
+# Documents of this job that nobody could be told.
+DAMAGED = [
+    json.dumps({"jobUid": "uid-1", "outcome": "Succeeded"}),
+    json.dumps({**document(), "round": "3"}),
+    json.dumps({**document(), "round": 10**40}),
+    json.dumps({**document(), "metrics": [1]}),
+    json.dumps({**document(), "outcome": ["Succeeded"]}),
+    json.dumps({**document(), "extra": "x" * 5000}),
+    json.dumps({**document(), "outcome": "Failed", "failure": [1]}),
+]
 FAILURE = {
     "worker": 1,
     "rank": 3,
@@ -165,12 +177,21 @@ def test_metrics_that_are_not_finite_never_reach_the_document() -> None:
     assert document(metrics={"a": math.nan, "b": -math.inf, "c": 1})["metrics"] == {"c": 1}
 
 
+def test_what_is_written_can_be_told() -> None:
+    """The gang takes every document that is written here, whatever a rank has left as metrics."""
+    metrics = {f"m{number}": 10**number for number in range(400)}
+    written = document(metrics=metrics)
+    assert len(written["metrics"]) == 256
+    assert read_verdict(Fields(written, name="verdict"), job_uid="uid-1") == written
+
+
 def test_start_numbers_count_up(tmp_path: Path) -> None:
     """Also over a rubbish file: a start number is only ever too high, never repeated in one life."""
     folder = tmp_path / "state"
     assert [StateDir(str(folder)).next_start() for _ in range(3)] == [1, 2, 3]
-    (folder / "starts").write_text("rubbish")
-    assert StateDir(str(folder)).next_start() == 1
+    for rubbish in ("rubbish", "9" * 30):
+        (folder / "starts").write_text(rubbish)
+        assert StateDir(str(folder)).next_start() == 1
 
 
 def test_marker_of_this_job_only(tmp_path: Path) -> None:
@@ -181,7 +202,7 @@ def test_marker_of_this_job_only(tmp_path: Path) -> None:
     assert state.read_marker(job_uid="uid-2") is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"jobUid": "uid-1", "outcome": "Maybe"}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"jobUid": "uid-1", "outcome": "Maybe"}', *DAMAGED])
 def test_a_marker_that_says_nothing_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "marker.json").write_text(text)
     assert StateDir(str(tmp_path)).read_marker(job_uid="uid-1") is None
@@ -196,7 +217,9 @@ def test_round_numbers_only_rise(tmp_path: Path, kind: type[StateDir] | type[Job
         assert folder.read_round() == 4
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"round": true}', '{"round": "3"}', '{"round": -1}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"round": true}', '{"round": "3"}', '{"round": -1}', '{"round": 1' + "0" * 40 + "}"]
+)
 def test_a_rubbish_round_file_is_round_zero(tmp_path: Path, text: str) -> None:
     (tmp_path / "round.json").write_text(text)
     assert JobDir(str(tmp_path)).read_round() == 0

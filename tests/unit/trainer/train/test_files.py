@@ -136,3 +136,11 @@ def test_formats_do_not_mix(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text(json.dumps({"text": "a", "label": "b"}))
     with pytest.raises(BadConfigError, match="mixes formats"):
         find_sources(DataFiles(train=(f"{tmp_path}/*",)), columns=Columns())
+
+
+def test_brackets_in_a_file_s_name(tmp_path: Path) -> None:
+    """A path that is there is that file, though a glob of the same letters would match another or none."""
+    path = tmp_path / "a [1].csv"
+    path.write_text("text,label\na,1\n")
+    found = find_sources(DataFiles(train=(str(path),)), columns=Columns())
+    assert found["train"].paths == (str(path),)

@@ -17,8 +17,9 @@ from xeontrain_trainer.train.labels import Labels, find_labels
         (["10", "9"], ("9", "10")),
         (["10", "9", "x"], ("10", "9", "x")),
         ([True, False], ("False", "True")),
+        (["9" * 5000, "10"], ("10", "9" * 5000)),
     ],
-    ids=["strings", "numbers", "numbers-as-text", "mixed", "booleans"],
+    ids=["strings", "numbers", "numbers-as-text", "mixed", "booleans", "no-number-of-this-world"],
 )
 def test_classes_are_ordered(values: list[Any], names: tuple[str, ...]) -> None:
     """The same labels give the same class numbers, whatever the rows' order and the file's format."""

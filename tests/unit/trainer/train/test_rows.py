@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,22 @@ def test_named_classes_keep_their_order(tmp_path: Path) -> None:
         ("a.parquet", [], BadDataError, "no rows"),
         ("a.jsonl", [(1, "1"), (2, "0")], BadDataError, "holds int64, not text"),
         ("a.parquet", [("a", 0.5), ("b", 1.5)], BadDataError, "the label .*, a float"),
+        ("a.jsonl", [("a", ["1"]), ("b", ["0"])], BadDataError, "holds List.*, not one label a row"),
+        ("a.parquet", [("a", {"x": 1}), ("b", {"x": 2})], BadDataError, "holds .*, not one label a row"),
+        ("a.jsonl", [("a", "x"), ("b", 1)], BadDataError, "label"),
     ],
-    ids=["no-rows", "no-label", "one-class", "no-text", "no-rows-parquet", "numbers-for-text", "fractions"],
+    ids=[
+        "no-rows",
+        "no-label",
+        "one-class",
+        "no-text",
+        "no-rows-parquet",
+        "numbers-for-text",
+        "fractions",
+        "lists",
+        "objects",
+        "mixture",
+    ],
 )
 def test_unusable_rows(
     tmp_path: Path, name: str, rows: list[tuple[Any, Any]], error: type[UserError], text: str
@@ -119,11 +134,22 @@ def test_ragged_csv_names_the_line(tmp_path: Path, line: str) -> None:
         read(f"{tmp_path}/a.csv")
 
 
-def test_cut_gzip_is_bad_data(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz"])
+@pytest.mark.parametrize(
+    ("damage", "error"),
+    [
+        (lambda data: data[:-100], "the files cannot be read: EOFError"),
+        (lambda data: data[:-200] + b"\xff" * 200, "spec.training.dataset.files.train"),
+    ],
+    ids=["cut", "damaged"],
+)
+def test_broken_gzip_is_bad_data(
+    tmp_path: Path, name: str, damage: Callable[[bytes], bytes], error: str
+) -> None:
     """A shard whose download was cut ends the job with a sentence, though its header was whole."""
-    path = Path(write(tmp_path, "a.csv.gz", [(str(number), str(number % 2)) for number in range(5000)]))
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(BadDataError, match="the files cannot be read: EOFError"):
+    path = Path(write(tmp_path, name, [(str(number), str(number % 2)) for number in range(50000)]))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(BadDataError, match=error):
         read(str(path))
 
 
