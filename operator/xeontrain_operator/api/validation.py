@@ -66,11 +66,11 @@ def validate_job(document: Any, *, old: Any = None) -> list[Problem]:
     if wrong_kind:
         return wrong_kind
     schema = _schema()
-    named = _with_name(with_defaults(document, schema=schema))
+    named = with_name(with_defaults(document, schema=schema))
     problems = list(unknown_fields(named, schema=schema, root=schema)) + _name_problems(named)
     problems += schema_problems(named, schema=schema)
     broken = [problem.path for problem in problems]
-    before = ABSENT if old is None else _with_name(with_defaults(old, schema=schema))
+    before = ABSENT if old is None else with_name(with_defaults(old, schema=schema))
     problems += cel_problems(named, schema=schema, broken=broken, old=before)
     return sorted(set(problems))
 
@@ -91,7 +91,7 @@ def _kind_problems(document: dict[str, Any]) -> list[Problem]:
     return problems
 
 
-def _with_name(document: dict[str, Any]) -> dict[str, Any]:
+def with_name(document: dict[str, Any]) -> dict[str, Any]:
     """Give a document with generateName the name that it would get, so that the rules see one."""
     metadata = document.get("metadata")
     if (

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from xeontrain_operator.api.v1alpha1 import XeonTrainJob, parse_job
+from xeontrain_operator.api.validation import with_name
 from xeontrain_operator.builders.children import build_children
 from xeontrain_operator.cli.files import InputError, JsonDict, read_manifest
 from xeontrain_operator.cli.validate import job_errors
@@ -30,14 +31,17 @@ def render_file(path: str, *, settings: Settings) -> str:
     return text
 
 
-def checked_job(document: JsonDict, *, source: str, uid: str = PLACEHOLDER_UID) -> XeonTrainJob:
-    """Validate a document and read it, with a UID where it has none. Raises InputError."""
+def checked_job(document: JsonDict, *, source: str, uid: str | None = None) -> XeonTrainJob:
+    """Validate a document and read it, with `uid`, or where that is None with its own or a placeholder.
+
+    Raises InputError.
+    """
     errors = job_errors(document, source=source)
     if errors:
         raise InputError("\n".join(errors))
-    metadata: dict[str, Any] = {"uid": uid, **document["metadata"]}
-    if "name" not in metadata:
-        metadata["name"] = f"{metadata['generateName']}xxxxx"
+    metadata: dict[str, Any] = {"uid": PLACEHOLDER_UID, **with_name(document)["metadata"]}
+    if uid is not None:
+        metadata["uid"] = uid
     return parse_job({**document, "metadata": metadata})
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xeontrain_operator.api.advice import advice
 from xeontrain_operator.api.v1alpha1 import parse_job
-from xeontrain_operator.api.validation import validate_job
+from xeontrain_operator.api.validation import validate_job, with_name
 from xeontrain_operator.cli.console import complain, say
 from xeontrain_operator.cli.files import InputError, JsonDict, Manifest, read_manifest
 
@@ -66,7 +66,7 @@ def _check(path: str) -> Verdict:
 def _warnings(manifest: Manifest) -> list[str]:
     if not manifest.jobs and not manifest.others:
         return ["holds no object at all"]
-    return [str(problem) for job in manifest.jobs for problem in advice(parse_job(job).spec)]
+    return [str(problem) for job in manifest.jobs for problem in advice(parse_job(with_name(job)).spec)]
 
 
 def _counted(number: int, noun: str) -> str:

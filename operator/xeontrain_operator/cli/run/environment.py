@@ -27,7 +27,7 @@ def container_environment(
     """
     result: dict[str, str] = {}
     for index, entry in enumerate(container.get("envFrom", ())):
-        result |= _all_keys(entry, objects=objects, field=f"spec.envFrom[{index}]")
+        result |= _all_keys(entry, objects=objects, field=f"{source}: spec.envFrom[{index}]")
     for entry in container["env"]:
         name = entry["name"]
         if "valueFrom" not in entry:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 from xeontrain_operator.cli.run.worker import LOOPBACK, Worker
@@ -21,6 +22,7 @@ STOP_SECONDS: Final = 20.0
 _LOWEST_PORT: Final = 15_000
 _PORT_RANGES: Final = 140
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -85,12 +87,39 @@ def running(workers: Iterable[Worker]) -> Iterator[Launchers]:
     """
     launchers = Launchers()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    others = _children()
+    # What a rank has left in a session and with an environment of its own, its launcher does not know; when
+    # that has ended, it comes to this process.
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         launchers.start(workers)
         yield launchers
     finally:
         launchers.stop()
+        _end_orphans(others=others)
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         signal.signal(signal.SIGTERM, before)
+
+
+def _end_orphans(*, others: set[int]) -> None:
+    """Kill all children but `others`, and theirs, which come to this process in turn."""
+    while left := _children() - others:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def _children() -> set[int]:
+    """Return the children of this process, zombies among them."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name in parentheses may itself hold spaces and parentheses: proc_pid_stat(5).
+            parent = stat.read_bytes().rpartition(b")")[2].split()[1]
+            if int(parent) == os.getpid():
+                found.add(int(stat.parent.name))
+    return found
 
 
 def _start(worker: Worker, log: int) -> subprocess.Popen[bytes]:

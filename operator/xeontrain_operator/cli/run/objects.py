@@ -21,19 +21,20 @@ class Objects:
         self._found: dict[tuple[str, str], dict[str, Any]] = {}
         for document in documents:
             if isinstance(document, dict) and document.get("kind") in ("ConfigMap", "Secret"):
-                name = (document.get("metadata") or {}).get("name", "")
+                metadata = document.get("metadata")
+                name = metadata.get("name", "") if isinstance(metadata, dict) else ""
                 self._found[document["kind"], str(name)] = document
 
     def content(self, kind: str, *, name: str, optional: bool = False, field: str) -> Content | None:
-        """Return the object's keys; None where it is missing and may be. `field` is who asks. InputError."""
+        """Return the object's keys; None where it is missing and may be. `field` is who asks, with its
+        file. Raises InputError."""
         document = self._found.get((kind, name))
         if document is not None:
             return _content(document, source=f"{self._source}: {kind} {name}")
         if optional:
             return None
         raise InputError(
-            f"{self._source}: {field}: {kind} {name} is not in the file, and there is no cluster to ask: "
-            "add it to the file"
+            f"{field}: {kind} {name} is not in the file, and there is no cluster to ask: add it to the file"
         )
 
     def key(self, kind: str, *, name: str, key: str, optional: bool = False, field: str) -> bytes | None:
@@ -42,9 +43,7 @@ class Objects:
         if content is None or (key not in content and optional):
             return None
         if key not in content:
-            raise InputError(
-                f"{self._source}: {field}: {kind} {name} has no key {key}; it has {_list(content)}"
-            )
+            raise InputError(f"{field}: {kind} {name} has no key {key}; it has {_list(content)}")
         return content[key]
 
 
@@ -55,15 +54,20 @@ def _list(content: Content) -> str:
 def _content(document: dict[str, Any], *, source: str) -> Content:
     texts, encoded = ("stringData", "data") if document["kind"] == "Secret" else ("data", "binaryData")
     result = {
-        key: _decoded(value, source=f"{source}: {encoded}.{key}") for key, value in _items(document, encoded)
+        key: _decoded(value, source=f"{source}: {encoded}.{key}")
+        for key, value in _items(document, encoded, source=source)
     }
     return result | {
-        key: _text(value, source=f"{source}: {texts}.{key}") for key, value in _items(document, texts)
+        key: _text(value, source=f"{source}: {texts}.{key}")
+        for key, value in _items(document, texts, source=source)
     }
 
 
-def _items(document: dict[str, Any], field: str) -> list[tuple[str, Any]]:
-    return list((document.get(field) or {}).items())
+def _items(document: dict[str, Any], field: str, *, source: str) -> list[tuple[str, Any]]:
+    found = document.get(field) or {}
+    if not isinstance(found, dict):
+        raise InputError(f"{source}: {field}: is no mapping; write key: value")
+    return list(found.items())
 
 
 def _text(value: Any, *, source: str) -> bytes:

@@ -34,7 +34,20 @@ class Folders:
 
 
 def make_volume(volume: JsonDict, *, worker: int, folders: Folders, objects: Objects, field: str) -> Path:
-    """Make one volume and return its folder. Raises InputError, naming `field`, for kinds of a cluster."""
+    """Make one volume and return its folder.
+
+    Raises InputError, naming `field`, for kinds of a cluster and for what is no volume of Kubernetes: the
+    job's own rules leave that to the API server.
+    """
+    try:
+        return _make_volume(volume, worker=worker, folders=folders, objects=objects, field=field)
+    except (AttributeError, KeyError, TypeError):
+        raise InputError(
+            f"{field}: is not written as Kubernetes has it; see kubectl explain pod.spec.volumes"
+        ) from None
+
+
+def _make_volume(volume: JsonDict, *, worker: int, folders: Folders, objects: Objects, field: str) -> Path:
     kind = next((key for key in volume if key != "name"), "emptyDir")
     source = volume.get(kind) or {}
     if kind == "hostPath":

@@ -18,6 +18,7 @@ from xeontrain_operator.api.v1alpha1 import XeonTrainJob
 from xeontrain_operator.builders.config_map import training_document
 from xeontrain_operator.builders.names import job_folder, pod_name
 from xeontrain_operator.builders.pod import LAUNCHER_COMMAND, build_pod_template
+from xeontrain_operator.cli.files import InputError
 from xeontrain_operator.cli.run.environment import container_environment, expanded
 from xeontrain_operator.cli.run.objects import Objects
 from xeontrain_operator.cli.run.volumes import Folders, Mounts, make_mounts
@@ -74,9 +75,12 @@ def prepare_worker(
         variables.pop("HOME", None)
     variables |= _places(job, own=own, mounts=mounts, folders=folders)
     variables |= _network(number=number, cpus=cpus, ports=ports)
+    argv = _argv(container["command"], variables)
+    _refuse_nul({"spec.command and spec.args": "".join(argv)}, source=source)
+    _refuse_nul({f"spec.env ({name})": value for name, value in variables.items()}, source=source)
     return Worker(
         number=number,
-        argv=_argv(container["command"], variables),
+        argv=argv,
         environ=_inherited() | variables | {"PATH": _path(variables)},
         cpus=cpus,
         port=ports.launchers[number],
@@ -84,6 +88,15 @@ def prepare_worker(
         log=own / "launcher.log",
         termination_log=own / "termination-log",
     )
+
+
+def _refuse_nul(texts: Mapping[str, str], *, source: str) -> None:
+    """Refuse what no program can be given; a node would fail to start the container."""
+    for field, text in texts.items():
+        if "\0" in text:
+            raise InputError(
+                f"{source}: {field}: has a NUL character, which ends a text for a program; remove it"
+            )
 
 
 def _inherited() -> dict[str, str]:

@@ -54,6 +54,14 @@ def test_invalid_file(tmp_path: Path) -> None:
     ]
 
 
+def test_generated_name(tmp_path: Path) -> None:
+    """The API server completes generateName; until then the job is as good as any."""
+    path = _file(tmp_path, edited(JOB, {"metadata": {"generateName": "case-"}}))
+    for command in ("validate", "render"):
+        result = _call(command, path)
+        assert result.exit_code == 0, result.output
+
+
 def test_several_jobs_are_told_apart(tmp_path: Path) -> None:
     """With several jobs in a file an error names its job."""
     bad = edited(COMMAND, {"metadata.name": "bad", "spec.workers": 0})

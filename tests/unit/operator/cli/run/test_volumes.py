@@ -103,14 +103,18 @@ def test_content(tmp_path: Path, volume: dict[str, Any], files: dict[str, bytes]
             {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
             "of kind serviceAccountToken exists only",
         ),
+        ({"configMap": 5}, "not written as Kubernetes has it"),
+        ({"configMap": {"name": "part-1", "items": [{"path": "a"}]}}, "not written as Kubernetes has it"),
+        ({"projected": {"sources": 3}}, "not written as Kubernetes has it"),
     ],
-    ids=["object", "key", "up", "absolute", "kind", "projected-kind"],
+    ids=["object", "key", "up", "absolute", "kind", "projected-kind", "number", "item", "sources"],
 )
 def test_refusals(tmp_path: Path, volume: dict[str, Any], says: str) -> None:
     """What only a cluster has is named, with file and field."""
     with pytest.raises(InputError, match=r"job\.yaml: spec\.volumes") as caught:
         _mounts(_job(volume), tmp_path)
     assert says in str(caught.value)
+    assert str(caught.value).count("job.yaml") == 1
 
 
 def test_claims_are_shared_and_empty_dirs_are_not(tmp_path: Path) -> None:
@@ -156,8 +160,9 @@ def test_paths_are_mapped_by_the_innermost_mount() -> None:
             "binaryData.a: is not base64",
         ),
         ({"kind": "Secret", "metadata": {"name": "x"}, "data": {"a": "%"}}, "data.a: is not base64"),
+        ({"kind": "Secret", "metadata": {"name": "x"}, "data": ["a"]}, "data: is no mapping"),
     ],
-    ids=["text", "binary", "secret"],
+    ids=["text", "binary", "secret", "list"],
 )
 def test_broken_objects(document: dict[str, Any], says: str) -> None:
     """An object that the API server would refuse is refused here too."""

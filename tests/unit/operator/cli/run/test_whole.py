@@ -97,6 +97,23 @@ def test_nothing_is_left(tmp_path: Path, signal_number: signal.Signals) -> None:
         assert "Interrupted" in output
 
 
+def test_a_daemon_is_not_left_either(tmp_path: Path) -> None:
+    """A child with a session and an environment of its own ends with the run that made it."""
+    script = 'env -i setsid sleep 1000 & echo $! > "$XEONTRAIN_JOB_DIR/pid-$RANK"; sleep 1'
+    result = _run(tmp_path, script, **{"spec.workers": 1})
+    assert result.returncode == 0, result.stdout + result.stderr
+    (pid,) = [int(path.read_text()) for path in tmp_path.glob("xeontrain-hello/storage/*/pid-*")]
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize("edits", [{}, {"metadata.uid": "../../.."}], ids=["its-own", "hostile"])
+def test_a_job_from_a_cluster_runs_again_and_again(tmp_path: Path, edits: dict[str, Any]) -> None:
+    """`kubectl get -o yaml` writes a UID; each run here has its own all the same."""
+    for _ in range(2):
+        result = _run(tmp_path, "exit 0", **{"spec.workers": 1, "metadata.uid": "0f5c1a52-0000", **edits})
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
 def _wait_for_ranks(process: subprocess.Popen[str], folder: Path) -> list[psutil.Process]:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < deadline and process.poll() is None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from xeontrain_operator import constants as c
 from xeontrain_operator.api.v1alpha1 import parse_job
+from xeontrain_operator.cli.files import InputError
 from xeontrain_operator.cli.run.objects import Objects
 from xeontrain_operator.cli.run.volumes import Folders
 from xeontrain_operator.cli.run.worker import Ports, Worker, prepare_worker
@@ -105,3 +106,17 @@ def test_the_shell_that_starts_it_does_not_leak_in(tmp_path: Path, monkeypatch: 
     assert "RANK" not in environ
     assert "XEONTRAIN_ROUND" not in environ
     assert (environ["HF_HOME"], environ["HOME"]) == ("/caches/hf", "/home/me")
+
+
+@pytest.mark.parametrize(
+    ("edits", "field"),
+    [
+        ({"spec.command": ["a\0b"]}, r"spec\.command"),
+        ({"spec.env": [{"name": "X", "value": "a\0b"}]}, r"spec\.env \(X\)"),
+    ],
+    ids=["command", "env"],
+)
+def test_no_program_can_be_given_nul(tmp_path: Path, edits: dict[str, Any], field: str) -> None:
+    """The API server takes it, and only the node would say so."""
+    with pytest.raises(InputError, match=rf"job\.yaml: {field}.*NUL"):
+        _worker(tmp_path, COMMAND, **edits)
