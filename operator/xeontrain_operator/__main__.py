@@ -1,5 +1,23 @@
 """`python -m xeontrain_operator` is the `xeontrain` command."""
 
-from xeontrain_operator.cli.main import app
+from __future__ import annotations
 
-app(prog_name="xeontrain")
+import signal
+
+
+def main() -> None:
+    """Run the command.
+
+    Its libraries take a second or more to load: until then Ctrl-C ends the process without a word, as it does
+    with any program, rather than with a traceback of whatever was being loaded.
+    """
+    python_s_own = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from xeontrain_operator.cli.main import app
+
+    # Ignored from the start, as in a shell's background, it stays ignored.
+    signal.signal(signal.SIGINT, python_s_own)
+    app(prog_name="xeontrain")
+
+
+if __name__ == "__main__":
+    main()

@@ -95,10 +95,14 @@ def running(workers: Iterable[Worker]) -> Iterator[Launchers]:
         launchers.start(workers)
         yield launchers
     finally:
+        # A second Ctrl-C must not cut short what leaves nothing behind; it takes STOP_SECONDS at most.
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         launchers.stop()
         _end_orphans(others=others)
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _end_orphans(*, others: set[int]) -> None:

@@ -97,6 +97,38 @@ def test_nothing_is_left(tmp_path: Path, signal_number: signal.Signals) -> None:
         assert "Interrupted" in output
 
 
+def test_ctrl_c_while_libraries_load(tmp_path: Path) -> None:
+    """It ends without a traceback, also in the seconds before the command itself runs."""
+    (tmp_path / "typer.py").write_text("print('loading', flush=True)\nimport time\ntime.sleep(1000)\n")
+    environ = {**ENVIRON, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ENVIRON['PYTHONPATH']}"}
+    command = [sys.executable, "-m", "xeontrain_operator", "crd"]
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
+    assert (process.returncode, said) == (-signal.SIGINT, "")
+
+
+def test_a_second_ctrl_c_changes_nothing(tmp_path: Path) -> None:
+    """Impatience leaves nothing behind either, not even what only the end of the run can find."""
+    script = 'env -i setsid sleep 1000 & echo $! > "$XEONTRAIN_JOB_DIR/pid-$RANK"; wait'
+    command = _command(tmp_path, script)
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            daemons = _wait_for_ranks(process, tmp_path)
+            for _ in range(5):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.1)
+            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            process.kill()
+    assert "Interrupted" in output
+    assert psutil.wait_procs(daemons, timeout=TIMEOUT_SECONDS)[1] == []
+
+
 def test_a_daemon_is_not_left_either(tmp_path: Path) -> None:
     """A child with a session and an environment of its own ends with the run that made it."""
     script = 'env -i setsid sleep 1000 & echo $! > "$XEONTRAIN_JOB_DIR/pid-$RANK"; sleep 1'
