@@ -1,5 +1,6 @@
-"""Where the libraries of Hugging Face keep their caches. Standard library only: the launcher decides it for any
-image, and the trainer where no launcher has.
+"""Where the libraries of Hugging Face keep their caches.
+
+Standard library only: the launcher decides it for any image, and the trainer where no launcher has.
 """
 
 from __future__ import annotations
