@@ -13,6 +13,7 @@ from typing import Optional, Protocol
 from ..gang.messages import ELSEWHERE, Answer, Report, read_answer
 from ..gang.timing import RECONNECT_SECONDS
 from ..gang.wire import MAX_MESSAGE_BYTES, MessageError
+from .waiting import within
 
 CONNECT_SECONDS = 3.0
 RESOLVE_SECONDS = 5.0
@@ -79,7 +80,7 @@ class HttpTransport:
 
     async def _attempt(self, report: Report) -> Answer:
         try:
-            answer = await asyncio.wait_for(self._round_trip(report), self._timeout)
+            answer = await within(self._timeout, self._round_trip(report))
         except BaseException as error:
             # A cancelled report leaves its answer unread: the connection cannot be used again.
             self.close()
@@ -108,7 +109,7 @@ class HttpTransport:
         error: Exception = OSError(f"{self._host} has no address")
         for address in await self._addresses():
             try:
-                stream = await asyncio.wait_for(asyncio.open_connection(address, self._port), CONNECT_SECONDS)
+                stream = await within(CONNECT_SECONDS, asyncio.open_connection(address, self._port))
             except (OSError, asyncio.TimeoutError) as refused:
                 error = OSError(f"{address} port {self._port}: {_explain(refused)}")
                 continue
@@ -122,7 +123,7 @@ class HttpTransport:
         found: list[str] = []
         try:
             lookup = loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            found = sorted({str(entry[4][0]) for entry in await asyncio.wait_for(lookup, RESOLVE_SECONDS)})
+            found = sorted({str(entry[4][0]) for entry in await within(RESOLVE_SECONDS, lookup)})
         except (OSError, UnicodeError, asyncio.TimeoutError):
             if self._good_address is None:
                 raise OSError(f"the name {self._host} is not known (yet)") from None

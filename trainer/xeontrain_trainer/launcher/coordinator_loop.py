@@ -4,7 +4,6 @@ news."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket
 import time
@@ -21,6 +20,7 @@ from .layout import count
 from .results import JobDir, StateDir, fit_document, read_metrics, result_document, write_termination
 from .settings import Settings
 from .tasks import Tasks
+from .waiting import event_within
 
 TICK_SECONDS = 0.5
 RENDEZVOUS_PORTS = 100
@@ -87,8 +87,7 @@ class CoordinatorLoop:
             left = deadline - time.monotonic()
             if left <= 0 or coordinator.urgent(answer, report):
                 return answer
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._news.wait(), left)
+            await event_within(left, self._news)
 
     async def farewell(self) -> None:
         """Returns when every member has heard the verdict, or after FAREWELL_SECONDS."""

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Optional
 
+from .waiting import within
+
 BACKLOG = 1024
 MAX_CONNECTIONS = 2048
 MAX_HEAD_BYTES = 8192
@@ -130,14 +132,14 @@ class HttpServer:
 async def read_request(reader: asyncio.StreamReader) -> Optional[Request]:
     """The next request on the connection; None where it ends. Raises BadRequest."""
     try:
-        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), IDLE_SECONDS)
+        head = await within(IDLE_SECONDS, reader.readuntil(b"\r\n\r\n"))
     except asyncio.IncompleteReadError:
         return None
     except asyncio.LimitOverrunError:
         raise BadRequest(431, f"more than {MAX_HEAD_BYTES} bytes of header\n") from None
     method, target, version, headers = parse_head(head)
     length = _body_length(method, headers)
-    body = await asyncio.wait_for(reader.readexactly(length), BODY_SECONDS) if length else b""
+    body = await within(BODY_SECONDS, reader.readexactly(length)) if length else b""
     return Request(
         method=method,
         path=target.partition("?")[0],
@@ -181,4 +183,4 @@ async def _write(writer: asyncio.StreamWriter, response: Response, *, keep_alive
         f"Connection: {'keep-alive' if keep_alive else 'close'}\r\n\r\n"
     )
     writer.write(head.encode("latin-1") + response.body)
-    await asyncio.wait_for(writer.drain(), WRITE_SECONDS)
+    await within(WRITE_SECONDS, writer.drain())

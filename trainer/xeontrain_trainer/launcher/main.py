@@ -176,7 +176,7 @@ class Launcher:
             self,
             job_uid=settings.job_uid,
             exchange=self._coordinating.exchange if self._coordinating else None,
-            on_error=self._tell_bug,
+            on_error=lambda error: self._tell_bug("a request could not be answered", error),
         )
         await server.start(host=bind_host(settings.pod_ip), port=settings.launcher_port)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -188,6 +188,9 @@ class Launcher:
         self._greet()
         try:
             await self._live()
+        except Exception as error:
+            self._tell_bug("the launcher has failed and starts again", error)
+            return 1
         finally:
             await self._tasks.close()
             await server.close()
@@ -262,9 +265,9 @@ class Launcher:
             await asyncio.to_thread(self._layout.look_again)
             self._member_loop.member.cpu = self._layout.cpu()
 
-    def _tell_bug(self, error: BaseException) -> None:
+    def _tell_bug(self, what: str, error: BaseException) -> None:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.say(f"a request could not be answered; this is a bug:\n{text}")
+        self.say(f"{what}; this is a bug:\n{text}")
 
     # What the port shows.
 

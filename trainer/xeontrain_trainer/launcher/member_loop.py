@@ -21,6 +21,7 @@ from .results import StateDir
 from .settings import Settings
 from .supervisor import RankExit, Round, Supervisor
 from .tasks import Tasks
+from .waiting import event_within, within
 
 RETRY_SECONDS = 1.0
 COMPLAIN_EVERY_SECONDS = 30.0
@@ -83,9 +84,7 @@ class MemberLoop:
         elif self._exchange is not None:
             due = float("inf")  # The exchange ends by itself, and wakes us.
         until = min(due, self.member.stop_at())
-        timeout = None if until == float("inf") else max(0.0, until - time.monotonic())
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), timeout)
+        await event_within(until - time.monotonic(), self._wake)
 
     def _waiting_to_retry(self) -> bool:
         return time.monotonic() < self._retry_at
@@ -151,7 +150,7 @@ class MemberLoop:
         await self._cancel_exchange()
         with contextlib.suppress(Unreachable, asyncio.TimeoutError):
             report = self.member.make_report(time.monotonic())
-            await asyncio.wait_for(self._transport.exchange(report), LAST_REPORT_SECONDS)
+            await within(LAST_REPORT_SECONDS, self._transport.exchange(report))
 
     # Effects.
 

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+CLOSE_SECONDS = 2.0
+
 
 class Tasks:
     """Keeps tasks alive while they run. The first that raises ends `failed` with its exception: a bug."""
@@ -29,9 +31,10 @@ class Tasks:
             self.failed.set_exception(error)
 
     async def close(self) -> None:
-        """Cancels what still runs."""
+        """Cancels what still runs. What does not end within CLOSE_SECONDS is left to the end of the
+        process."""
         self.failed.cancel()
-        running = list(self._tasks)
-        for task in running:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=CLOSE_SECONDS)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parents[4]
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 240.0
 JOB_UID = "3f1b2c4d-0000-4000-8000-000000000001"
 
 T = TypeVar("T")

@@ -15,6 +15,10 @@ METRICS = """[ "$RANK" = 0 ] && echo '{"metrics": {"accuracy": 0.5}, "model": "/
 exit 0"""
 
 
+# Real processes on a machine that may be busy with much else.
+pytestmark = pytest.mark.timeout(900)
+
+
 def shell(script: str) -> list[str]:
     """A program in a line."""
     return ["sh", "-c", script]
