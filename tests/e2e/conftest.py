@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -55,14 +54,11 @@ def tiny_data(ns: Namespace) -> None:
     """The ConfigMap `data` with a few labelled lines: train.csv, columns text and label."""
     rows = [f"{'good' if i % 2 else 'bad'} {i},{'ham' if i % 2 else 'spam'}" for i in range(16)]
     text = "\n".join(["text,label", *rows]) + "\n"
-    ns.kubectl(
-        *("apply", "-f", "-"),
-        input=json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "data"},
-                "data": {"train.csv": text},
-            }
-        ),
+    ns.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "data"},
+            "data": {"train.csv": text},
+        }
     )

@@ -78,8 +78,8 @@ def _assert_model_is_on_the_claim(ns: Namespace, job: Document) -> None:
         "i = m(**t('win cash now', return_tensors='pt')).logits.argmax().item()\n"
         "print('LABEL', m.config.id2label[i])"
     )
-    node = ns.wait("claim", lambda: ns.get("pvc", claim), timeout_seconds=5)
-    assert node["status"]["phase"] == "Bound"
+    kept = ns.wait("claim", lambda: ns.get("pvc", claim), timeout_seconds=5)
+    assert kept["status"]["phase"] == "Bound"
     reader = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.settings import must_run_all
+
 # Without root a user namespace gives the right to make the other.
 USER = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
 UNSHARE = ["unshare", *USER, "--pid", "--fork", "--mount-proc"]
@@ -53,7 +55,9 @@ def may_unshare() -> bool:
     return done.returncode == 0
 
 
-@pytest.mark.skipif(not may_unshare(), reason="needs user and PID namespaces (util-linux's unshare)")
+@pytest.mark.skipif(
+    not must_run_all() and not may_unshare(), reason="needs user and PID namespaces (util-linux's unshare)"
+)
 def test_as_process_one(tmp_path: Path) -> None:
     """Until the end no other process is left in the namespace, dead or alive."""
     done = subprocess.run(
