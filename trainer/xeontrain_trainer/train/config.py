@@ -70,11 +70,6 @@ class Columns:
     image: str = "image"
     """The image or its path, for image classification."""
 
-    def named(self) -> dict[str, str]:
-        """Field of the resource -> column, of those that text classification reads."""
-        pairs = {"text": self.text, "textPair": self.text_pair, "label": self.label}
-        return {f"spec.training.dataset.columns.{key}": value for key, value in pairs.items() if value}
-
 
 @dataclass(frozen=True)
 class Dataset:

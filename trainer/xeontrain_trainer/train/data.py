@@ -1,4 +1,4 @@
-"""From rows to tokens: once in each worker, kept on disk for its other ranks and for the next start."""
+"""From rows to samples: once in each worker, kept on disk for its other ranks and for the next start."""
 
 from __future__ import annotations
 
@@ -9,38 +9,40 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import hub
 from .config import TrainingConfig
-from .errors import BadConfigError, BadDataError
+from .errors import BadDataError
 from .files import Source
-from .labels import Labels, label_name
-from .rows import Rows, find_classes, read_rows
+from .rows import Rows, read_rows
+from .tasks.task import Task
 
 if TYPE_CHECKING:
     import datasets
 
-# Below this many rows a process more costs more than it saves.
-ROWS_A_PROCESS = 4000
 _MANIFEST = "prepared.json"
+_EVAL_ROWS = "eval-rows"
+# Raised when an encoder makes other samples of the same rows than in an earlier version of ours.
+_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the first rank of a worker leaves for the others: tokens on disk, and what they must know of them.
+    """What the first rank of a worker leaves for the others: samples on disk, and what to know of them.
 
     `folder` holds `train` and, where `eval_rows` is not None, `eval`, as `datasets.load_from_disk` reads
-    them, with the columns input_ids, token_type_ids where the model has them, labels (class numbers),
-    length (tokens). `digest` is the same for the same rows, tokens and labels.
+    them, with the columns that the task's encoder makes. `digest` is the same for the same
+    samples and labels.
     """
 
     folder: str
     model_folder: str
     labels: tuple[str, ...]
     train_rows: int
+    train_samples: int
     eval_rows: int | None
     digest: str
 
@@ -56,128 +58,91 @@ class Prepared:
 
 
 def prepare(
-    config: TrainingConfig, *, sources: Mapping[str, Source], state_dir: str | None, processes: int
+    config: TrainingConfig,
+    *,
+    task: Task,
+    sources: Mapping[str, Source],
+    state_dir: str | None,
+    processes: int,
 ) -> Prepared:
-    """Read, check and tokenize all rows, in up to `processes` processes where there are many rows.
+    """Read and check all rows and make the task's samples, of many rows in up to `processes` processes.
 
     The datasets cache keeps the outcome under a key of all that it depends on, so a rank that starts again
     finds it there. Raises UserError for data or a model that cannot be used.
     """
     import datasets
 
-    rows = read_rows(config.dataset, sources=sources)
-    labels = find_classes(rows, column=config.dataset.columns.label)
+    rows = read_rows(config.dataset, task=task, sources=sources)
+    labels = task.labels(rows)
     model_folder = hub.model_folder(config.model, revision=config.model_revision, state_dir=state_dir)
     key = _key(config, rows=rows, labels=labels, model_folder=model_folder)
     folder = os.path.join(datasets.config.HF_DATASETS_CACHE, "xeontrain", key)
     if os.path.exists(os.path.join(folder, _MANIFEST)):
         with open(os.path.join(folder, _MANIFEST), encoding="utf-8") as file:
             return Prepared.from_json(file.read())
-    tokens = _tokenize(config, rows=rows, labels=labels, model_folder=model_folder, processes=processes)
+    processor = task.load_processor(model_folder)
+    samples = {
+        name: _encode(split, task=task, processor=processor, labels=labels, processes=processes)
+        for name, split in rows.items()
+    }
     prepared = Prepared(
         folder=folder,
         model_folder=model_folder,
-        labels=labels.names,
-        train_rows=len(tokens["train"]),
-        eval_rows=len(tokens["eval"]) if "eval" in tokens else None,
-        digest=_digest(tokens, labels=labels),
+        labels=labels,
+        train_rows=len(rows["train"].table),
+        train_samples=len(samples["train"]),
+        eval_rows=len(rows["eval"].table) if "eval" in rows else None,
+        digest=_digest(samples, labels=labels),
     )
-    _save(tokens, prepared=prepared)
+    kept = {_EVAL_ROWS: rows["eval"].table} if task.keeps_rows and "eval" in rows else {}
+    _save(samples | kept, prepared=prepared)
     return prepared
 
 
-def load_tokens(prepared: Prepared, split: str) -> datasets.Dataset:
-    """The tokenized rows of `train` or `eval`, memory-mapped."""
+def load_samples(prepared: Prepared, split: str) -> datasets.Dataset:
+    """The samples of `train` or `eval`, memory-mapped."""
     import datasets
 
     return datasets.load_from_disk(os.path.join(prepared.folder, split))
 
 
-def load_tokenizer(model_folder: str) -> Any:
-    """The tokenizer of a model, with a padding token. Raises BadConfigError where the model has none."""
-    from transformers import AutoTokenizer
-    from transformers.utils import logging
+def load_eval_rows(prepared: Prepared, *, task: Task) -> datasets.Dataset | None:
+    """The evaluation rows themselves, memory-mapped, where the task's metrics need them."""
+    import datasets
 
-    logging.set_verbosity_error()
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise _no_tokenizer(model_folder, cause=" ".join(str(error).split())[:300]) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
-        # transformers makes an empty tokenizer of a folder without one, and every word would be unknown.
-        raise _no_tokenizer(model_folder, cause="it knows no words")
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
+    return datasets.load_from_disk(os.path.join(prepared.folder, _EVAL_ROWS)) if task.keeps_rows else None
 
 
-def _no_tokenizer(model_folder: str, *, cause: str) -> BadConfigError:
-    return BadConfigError(
-        "spec.training.model",
-        cause=f"its tokenizer cannot be loaded from {model_folder}: {cause}",
-        remedy="Name a model whose folder has tokenizer.json or the vocabulary of its tokenizer",
+def _encode(
+    rows: Rows, *, task: Task, processor: Any, labels: Sequence[str], processes: int
+) -> datasets.Dataset:
+    table = rows.table
+    count = min(processes, len(table) // task.rows_a_process)
+    return table.map(
+        task.encoder(processor, labels=labels),
+        batched=True,
+        with_indices=True,
+        remove_columns=table.column_names,
+        num_proc=count if count > 1 else None,
+        load_from_cache_file=False,
+        # datasets would hash the tokenizer, whose state changes while it works.
+        new_fingerprint=f"{table._fingerprint[:16]}-samples",
     )
 
 
-def _tokenize(
-    config: TrainingConfig, *, rows: Mapping[str, Rows], labels: Labels, model_folder: str, processes: int
-) -> dict[str, datasets.Dataset]:
-    tokenizer = load_tokenizer(model_folder)
-    _check_length(config, tokenizer=tokenizer, model_folder=model_folder)
-    columns, numbers = config.dataset.columns, labels.numbers()
-
-    def encode(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        pair = batch[columns.text_pair] if columns.text_pair else None
-        tokens = tokenizer(
-            batch[columns.text], pair, truncation=True, max_length=config.hyperparameters.max_length
-        )
-        kept = {name: tokens[name] for name in ("input_ids", "token_type_ids") if name in tokens}
-        return {
-            **kept,
-            "labels": [numbers[label_name(value, where="a row")] for value in batch[columns.label]],
-            "length": [len(ids) for ids in tokens["input_ids"]],
-        }
-
-    return {
-        name: split.table.map(
-            encode,
-            batched=True,
-            remove_columns=split.table.column_names,
-            num_proc=_num_processes(len(split.table), limit=processes),
-            load_from_cache_file=False,
-            # datasets would hash the tokenizer, whose state changes while it works.
-            new_fingerprint=f"{split.table._fingerprint[:16]}-tokens",
-        )
-        for name, split in rows.items()
-    }
-
-
-def _num_processes(num_rows: int, *, limit: int) -> int | None:
-    count = min(limit, num_rows // ROWS_A_PROCESS)
-    return count if count > 1 else None
-
-
-def _check_length(config: TrainingConfig, *, tokenizer: Any, model_folder: str) -> None:
-    with open(os.path.join(model_folder, "config.json"), encoding="utf-8") as file:
-        positions = json.load(file).get("max_position_embeddings") or tokenizer.model_max_length
-    longest = min(int(positions), int(tokenizer.model_max_length))
-    if config.hyperparameters.max_length > longest:
-        raise BadConfigError(
-            "spec.training.hyperparameters.maxLength",
-            cause=f"{config.hyperparameters.max_length} is more than the {longest} tokens of the model",
-            remedy=f"Write {longest} or less",
-        )
-
-
-def _key(config: TrainingConfig, *, rows: Mapping[str, Rows], labels: Labels, model_folder: str) -> str:
-    """A name for the tokens: what they depend on, by content where it is known."""
+def _key(
+    config: TrainingConfig, *, rows: Mapping[str, Rows], labels: Sequence[str], model_folder: str
+) -> str:
+    """A name for the samples: what they depend on, by content where it is known."""
     parts = {
+        "task": config.task,
         "rows": {name: split.table._fingerprint for name, split in rows.items()},
         "columns": dataclasses.asdict(config.dataset.columns),
-        "labels": labels.names,
+        "labels": list(labels),
         "model": os.path.realpath(model_folder),
         "tokenizer": _stamps(model_folder),
         "maxLength": config.hyperparameters.max_length,
+        "version": _VERSION,
         "versions": [importlib.metadata.version(name) for name in ("datasets", "tokenizers", "transformers")],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
@@ -190,23 +155,36 @@ def _stamps(folder: str) -> list[tuple[str, int, int]]:
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
 
 
-def _digest(tokens: Mapping[str, datasets.Dataset], *, labels: Labels) -> str:
+def _digest(samples: Mapping[str, datasets.Dataset], *, labels: Sequence[str]) -> str:
     """A hash of what is learned from, the same in every worker that was given the same data."""
-    digest = hashlib.sha256(json.dumps(labels.names).encode())
-    for name in sorted(tokens):
-        for column in ("length", "labels"):
-            for chunk in tokens[name].data.column(column).chunks:
-                digest.update(chunk.to_numpy(zero_copy_only=False).tobytes())
+    digest = hashlib.sha256(json.dumps(list(labels)).encode())
+    for name in sorted(samples):
+        for column in sorted(samples[name].column_names):
+            for chunk in samples[name].data.column(column).chunks:
+                _update(digest, chunk)
     return digest.hexdigest()[:24]
 
 
-def _save(tokens: Mapping[str, datasets.Dataset], *, prepared: Prepared) -> None:
-    """Write tokens and manifest in a folder of their own, then rename it: no rank ever sees half of it."""
+def _update(digest: hashlib._Hash, values: Any) -> None:
+    """Take in the values of an Arrow array, however the table is cut into chunks."""
+    import pyarrow
+
+    while pyarrow.types.is_list(values.type) or pyarrow.types.is_large_list(values.type):
+        values = values.flatten()
+    if pyarrow.types.is_binary(values.type) or pyarrow.types.is_large_binary(values.type):
+        for value in values:
+            digest.update(value.as_buffer())
+    else:
+        digest.update(values.to_numpy(zero_copy_only=False).tobytes())
+
+
+def _save(tables: Mapping[str, datasets.Dataset], *, prepared: Prepared) -> None:
+    """Write samples and manifest in a folder of their own, then rename it: no rank ever sees half of it."""
     parent = os.path.dirname(prepared.folder)
     try:
         os.makedirs(parent, exist_ok=True)
         partial = tempfile.mkdtemp(prefix=".partial-", dir=parent)
-        for name, table in tokens.items():
+        for name, table in tables.items():
             table.save_to_disk(os.path.join(partial, name))
         with open(os.path.join(partial, _MANIFEST), "w", encoding="utf-8") as file:
             file.write(prepared.to_json())
@@ -215,6 +193,6 @@ def _save(tokens: Mapping[str, datasets.Dataset], *, prepared: Prepared) -> None
     except OSError as error:
         raise BadDataError(
             "spec.training.dataset",
-            cause=f"the tokens cannot be kept in {parent}: {error.strerror or error}",
+            cause=f"the samples cannot be kept in {parent}: {error.strerror or error}",
             remedy="Give the pod more space there, or name another folder in HF_DATASETS_CACHE",
         ) from error

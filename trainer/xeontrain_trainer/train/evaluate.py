@@ -1,57 +1,69 @@
-"""Accuracy, F1 and loss on the evaluation rows, each row computed by exactly one rank."""
+"""Loss and the task's metrics on the evaluation rows, each sample computed by exactly one rank."""
 
 from __future__ import annotations
 
-import numpy as np
+import contextlib
+from collections.abc import Iterator
+
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import nn
 
 from . import distributed
-from .batches import Tokens, summed_loss
-from .environment import Environment
-from .precision import Precision
+from .data import Prepared, load_eval_rows
+from .loop import Training
+from .sampler import micro_batches
+from .samples import Samples, summed_loss
 
-_ROWS_AT_ONCE = 32
 
+def evaluate(training: Training, samples: Samples, *, prepared: Prepared) -> dict[str, float]:
+    """`evalLoss`, the mean over all items, and the task's metrics in rank 0; nothing in others.
 
-def evaluate(
-    model: nn.Module, tokens: Tokens, *, precision: Precision, environment: Environment
-) -> dict[str, float]:
-    """`accuracy`, `f1` (macro average), `evalLoss` over all rows in rank 0; nothing in others. A collective.
-
-    `model` is the plain one, not wrapped in DDP: ranks run different numbers of forward passes here.
+    A collective: all ranks call it.
     """
-    longest_first = sorted(range(len(tokens.lengths)), key=lambda row: -tokens.lengths[row])
+    task, environment = training.task, training.environment
+    longest_first = sorted(range(len(samples.lengths)), key=lambda row: -samples.lengths[row])
     mine = longest_first[environment.rank :: environment.world_size]
-    num_classes = int(model.config.num_labels)  # type: ignore[union-attr, arg-type]
-    confusion = torch.zeros(num_classes, num_classes, dtype=torch.int64)
+    # Each rank fills its samples' rows, the others hold zeros there: their sum is all predictions.
+    predictions = torch.zeros(len(samples.lengths), task.prediction_width)
     loss_sum = 0.0
-    was_training = model.training
-    model.eval()
-    with torch.no_grad(), precision.autocast():
-        for start in range(0, len(mine), _ROWS_AT_ONCE):
-            batch = tokens.batch(mine[start : start + _ROWS_AT_ONCE])
-            loss, logits = summed_loss(model, batch)
-            loss_sum += float(loss)
-            pairs = batch["labels"] * num_classes + logits.argmax(dim=-1)
-            confusion += torch.bincount(pairs, minlength=num_classes**2).view(num_classes, num_classes)
-    model.train(was_training)
-    dist.all_reduce(confusion)
+    with _evaluating(training.model), training.precision.autocast():
+        for rows in micro_batches(mine, pieces=-(-len(mine) // _samples_at_once(training))) if mine else ():
+            batch = samples.batch(rows)
+            # Not the model in DDP: ranks run different numbers of forward passes here.
+            batch_loss, outputs = summed_loss(training.model, batch, task=task)
+            loss_sum += float(batch_loss)
+            predictions[torch.tensor(rows)] = task.predictions(outputs, batch).float()
+    if task.prediction_width:
+        dist.all_reduce(predictions)
     (loss_sum,) = distributed.total([loss_sum])
     if not environment.is_main:
         return {}
-    return {**scores(confusion.numpy()), "evalLoss": loss_sum / len(tokens.lengths)}
+    loss = loss_sum / samples.count_items(range(len(samples.lengths)))
+    metrics = task.metrics(
+        predictions.numpy(),
+        loss=loss,
+        samples=samples.table,
+        rows=load_eval_rows(prepared, task=task),
+        labels=prepared.labels,
+    )
+    return {**metrics, "evalLoss": loss}
 
 
-def scores(confusion: NDArray[np.int64]) -> dict[str, float]:
-    """`accuracy` and macro `f1` of a confusion matrix: confusion[true, predicted] rows."""
-    from sklearn.metrics import accuracy_score, f1_score
+def _samples_at_once(training: Training) -> int:
+    """As many as a training step computes at once: for so many the memory is known to suffice."""
+    parameters, world_size = training.parameters, training.environment.world_size
+    return -(-parameters.batch_size // (world_size * parameters.accumulation_steps))
 
-    true, predicted = np.nonzero(confusion)
-    weights = confusion[true, predicted]
-    return {
-        "accuracy": float(accuracy_score(true, predicted, sample_weight=weights)),
-        "f1": float(f1_score(true, predicted, sample_weight=weights, average="macro", zero_division=0.0)),
-    }
+
+@contextlib.contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, without gradients; afterwards each module is in the mode in which it was."""
+    trained = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module in trained:
+            module.training = True

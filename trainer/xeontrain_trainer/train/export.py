@@ -15,10 +15,11 @@ class SupersededError(RuntimeError):
     """A newer round of this job has begun: this process is a leftover and must not write any more."""
 
 
-def save_model(model: Any, tokenizer: Any, *, environment: Environment) -> str | None:
-    """Write model and tokenizer to `model/` in the job's folder and return its path; None without storage.
+def save_model(model: Any, processor: Any, *, environment: Environment) -> str | None:
+    """Write the model and its tokenizer (or image processor) to `model/` in the job's folder.
 
-    Written beside it, flushed to disk and renamed, so that the folder is whole whenever it is there.
+    Returns its path; None without storage. Written beside it, flushed to disk and renamed, so that the
+    folder is whole whenever it is there.
     Raises SupersededError where a newer round stands in the job's folder.
     """
     if environment.job_dir is None:
@@ -29,7 +30,7 @@ def save_model(model: Any, tokenizer: Any, *, environment: Environment) -> str |
         shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(partial)
     model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
+    processor.save_pretrained(partial)
     _flush_tree(partial)
     check_round(environment)
     if os.path.exists(target):

@@ -12,11 +12,11 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from .config import Columns, DataFiles
+from .config import DataFiles
 from .errors import BadConfigError, BadDataError, MissingFileError
 
 FORMATS = {
@@ -44,9 +44,10 @@ class Source:
     separator: str = ","
 
 
-def find_sources(files: DataFiles, *, columns: Columns) -> dict[str, Source]:
+def find_sources(files: DataFiles, *, columns: Mapping[str, str]) -> dict[str, Source]:
     """`train`, and `eval` where the job has one, with every file found and every column seen in every file.
 
+    `columns`: field of the resource -> column that the task reads.
     Raises MissingFileError, BadDataError (not readable as its format) or BadConfigError (columns, formats).
     """
     sources = {}
@@ -59,9 +60,9 @@ def find_sources(files: DataFiles, *, columns: Columns) -> dict[str, Source]:
     return sources
 
 
-def check_columns(columns: Columns, *, found: Sequence[str], where: str) -> None:
+def check_columns(columns: Mapping[str, str], *, found: Sequence[str], where: str) -> None:
     """Raise BadConfigError for the first column that `where` does not have, naming those that it has."""
-    for field, column in columns.named().items():
+    for field, column in columns.items():
         if column not in found:
             names = ", ".join(found) if found else "no columns"
             raise BadConfigError(

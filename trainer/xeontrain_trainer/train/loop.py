@@ -16,13 +16,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from . import distributed
-from .batches import Tokens, summed_loss
 from .config import Hyperparameters
 from .environment import Environment
 from .errors import InterruptedRun, LossNotFiniteError
 from .precision import Precision
 from .progress import Progress
 from .sampler import GlobalBatch, batches_in_epoch, global_batches, micro_batches
+from .samples import Samples, summed_loss
+from .tasks.task import Task
 
 
 @dataclass
@@ -31,8 +32,9 @@ class Training:
 
     model: nn.Module
     wrapped: DistributedDataParallel
-    tokenizer: Any
-    tokens: Tokens
+    task: Task
+    processor: Any
+    samples: Samples
     optimizer: torch.optim.Optimizer
     schedule: torch.optim.lr_scheduler.LambdaLR
     parameters: Hyperparameters
@@ -43,7 +45,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A training so far: optimizer steps, rows, seconds in steps, epochs, mean loss of the last epoch."""
+    """A training so far: optimizer steps, samples, seconds in steps, epochs, mean loss of the last epoch."""
 
     steps: int
     samples: int
@@ -62,9 +64,9 @@ class Outcome:
         }
 
 
-def total_steps(num_rows: int, *, parameters: Hyperparameters) -> int:
+def total_steps(num_samples: int, *, parameters: Hyperparameters) -> int:
     """Optimizer steps of the whole run."""
-    steps = parameters.epochs * batches_in_epoch(num_rows, batch_size=parameters.batch_size)
+    steps = parameters.epochs * batches_in_epoch(num_samples, batch_size=parameters.batch_size)
     return min(steps, parameters.max_steps or steps)
 
 
@@ -74,13 +76,13 @@ def train_epochs(training: Training) -> Iterator[Outcome]:
     Raises LossNotFiniteError or InterruptedRun in all ranks at the same step.
     """
     parameters = training.parameters
-    batches_an_epoch = batches_in_epoch(len(training.tokens.lengths), batch_size=parameters.batch_size)
-    steps_left = total_steps(len(training.tokens.lengths), parameters=parameters)
+    batches_an_epoch = batches_in_epoch(len(training.samples.lengths), batch_size=parameters.batch_size)
+    steps_left = total_steps(len(training.samples.lengths), parameters=parameters)
     step, samples, seconds = 0, 0, 0.0
     for epoch in range(parameters.epochs):
-        loss_sum, rows, done = 0.0, 0, float(epoch)
+        loss_sum, items, done = 0.0, 0, float(epoch)
         batches = global_batches(
-            training.tokens.lengths, batch_size=parameters.batch_size, seed=parameters.seed, epoch=epoch
+            training.samples.lengths, batch_size=parameters.batch_size, seed=parameters.seed, epoch=epoch
         )
         for batch in batches:
             if steps_left == 0:
@@ -90,15 +92,16 @@ def train_epochs(training: Training) -> Iterator[Outcome]:
             elapsed = time.perf_counter() - started
             step, steps_left = step + 1, steps_left - 1
             samples, seconds = samples + len(batch.rows), seconds + elapsed
-            loss_sum, rows = loss_sum + loss * len(batch.rows), rows + len(batch.rows)
+            count = training.samples.count_items(batch.rows)
+            loss_sum, items = loss_sum + loss * count, items + count
             done = epoch + (batch.number + 1) / batches_an_epoch
             training.progress.step(step, epoch=done, loss=loss, samples=len(batch.rows), seconds=elapsed)
-        if rows:
-            yield Outcome(steps=step, samples=samples, seconds=seconds, epoch=done, loss=loss_sum / rows)
+        if items:
+            yield Outcome(steps=step, samples=samples, seconds=seconds, epoch=done, loss=loss_sum / items)
 
 
 def train_step(training: Training, batch: GlobalBatch, *, step: int) -> float:
-    """One optimizer step on a global batch; returns its loss, the mean over all its rows on all ranks.
+    """One optimizer step on a global batch; returns its loss, the mean over all its items on all ranks.
 
     `step` counts from 1. The weights change only when all ranks have found the loss and gradients finite.
     """
@@ -106,7 +109,7 @@ def train_step(training: Training, batch: GlobalBatch, *, step: int) -> float:
     loss_sum = accumulate_gradients(training, batch)
     norm = nn.utils.clip_grad_norm_(training.wrapped.parameters(), parameters.max_grad_norm or math.inf)
     loss_sum, stop = distributed.total([loss_sum, float(_stop_requested(environment.stop_file))])
-    loss = loss_sum / len(batch.rows)
+    loss = loss_sum / training.samples.count_items(batch.rows)
     if not math.isfinite(loss) or not math.isfinite(float(norm)):
         raise LossNotFiniteError(
             "spec.training.hyperparameters.learningRate",
@@ -125,12 +128,12 @@ def train_step(training: Training, batch: GlobalBatch, *, step: int) -> float:
 def accumulate_gradients(training: Training, batch: GlobalBatch) -> float:
     """Leave the gradient of the global batch's mean loss in the model; returns this rank's sum of losses.
 
-    DDP averages over ranks, so each rank scales its sum by world_size / rows of the global batch.
+    DDP averages over ranks, so each rank scales its sum by world_size / items of the global batch.
     """
     environment, parameters = training.environment, training.parameters
     mine = batch.slice_of(environment.rank, world_size=environment.world_size)
     # A rank without rows computes one of the others' with weight 0: it must take part in the exchange.
-    weight = environment.world_size / len(batch.rows) if mine else 0.0
+    weight = environment.world_size / training.samples.count_items(batch.rows) if mine else 0.0
     pieces = micro_batches(mine or batch.rows[:1], pieces=parameters.accumulation_steps)
     loss_sum = 0.0
     for number, rows in enumerate(pieces, start=1):
@@ -138,7 +141,7 @@ def accumulate_gradients(training: Training, batch: GlobalBatch) -> float:
         exchange = contextlib.nullcontext() if number == len(pieces) else training.wrapped.no_sync()
         with exchange:
             with training.precision.autocast():
-                loss, _ = summed_loss(training.wrapped, training.tokens.batch(rows))
+                loss, _ = summed_loss(training.wrapped, training.samples.batch(rows), task=training.task)
             (loss * weight).backward()
         loss_sum += float(loss.detach())
     return loss_sum if mine else 0.0

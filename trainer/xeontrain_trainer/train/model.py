@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,36 +10,36 @@ from torch import nn
 
 from .config import Hyperparameters
 from .errors import BadConfigError
+from .tasks.task import Task
 
 
-def load_model(folder: str, *, labels: tuple[str, ...], dropout: float | None, seed: int) -> nn.Module:
-    """The model in `folder` with a classification head of len(labels) classes, in float32, ready to train.
+def load_model(
+    folder: str, *, task: Task, labels: Sequence[str], dropout: float | None, seed: int
+) -> nn.Module:
+    """The model in `folder` with the task's head, in float32, ready to train.
 
     A head that is missing or of another size is made new from `seed`, the same in all ranks.
     `dropout` overrides every dropout probability of the model.
     Raises BadConfigError where the folder holds no such model.
     """
-    from transformers import AutoConfig, AutoModelForSequenceClassification
+    import transformers
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     torch.manual_seed(seed)
-    names = dict(enumerate(labels))
     try:
-        config = AutoConfig.from_pretrained(
-            folder, id2label=names, label2id={name: number for number, name in names.items()}
-        )
+        config = transformers.AutoConfig.from_pretrained(folder, **task.model_options(labels))
         for name in _dropouts(config) if dropout is not None else ():
             setattr(config, name, dropout)
-        model = AutoModelForSequenceClassification.from_pretrained(
+        model = getattr(transformers, task.auto_model).from_pretrained(
             folder, config=config, dtype=torch.float32, ignore_mismatched_sizes=True
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise BadConfigError(
             "spec.training.model",
-            cause=f"it cannot be loaded for text classification: {' '.join(str(error).split())[:300]}",
-            remedy="Name a model that AutoModelForSequenceClassification of transformers loads",
+            cause=f"it cannot be loaded for {task.config.task}: {' '.join(str(error).split())[:300]}",
+            remedy=f"Name a model that {task.auto_model} of transformers loads",
         ) from error
     return model.train()
 

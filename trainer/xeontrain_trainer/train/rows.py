@@ -6,6 +6,7 @@ Imports datasets only when needed.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -16,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .config import Columns, Dataset, HubDataset
+from .config import Dataset, HubDataset
 from .errors import BadConfigError, BadDataError, MissingFileError, UserError, last_words
 from .files import Source, check_columns, is_gzipped, open_bytes, open_text, parquet_rows
-from .labels import Labels, find_labels
+from .tasks.task import Task
 
 if TYPE_CHECKING:
     import datasets
@@ -38,9 +39,10 @@ class Rows:
     classes: tuple[str, ...] | None = None
 
 
-def read_rows(dataset: Dataset, *, sources: Mapping[str, Source]) -> dict[str, Rows]:
-    """`train`, and `eval` where the job has one. `sources` are the files that `files.find_sources` found.
+def read_rows(dataset: Dataset, *, task: Task, sources: Mapping[str, Source]) -> dict[str, Rows]:
+    """`train`, and `eval` where the job has one, with the columns that the task reads, as it checked them.
 
+    `sources` are the files that `files.find_sources` found.
     Raises MissingFileError, BadDataError or BadConfigError, naming the field.
     """
     import datasets
@@ -58,27 +60,13 @@ def read_rows(dataset: Dataset, *, sources: Mapping[str, Source]) -> dict[str, R
         }
     else:
         rows = {
-            name: Rows(table=_read_files(source, dataset.columns), where=source.field)
+            name: Rows(table=_read_files(source, columns=task.columns()), where=source.field)
             for name, source in sources.items()
         }
-    return {name: _checked(split, columns=dataset.columns) for name, split in rows.items()}
+    return {name: _checked(split, task=task) for name, split in rows.items()}
 
 
-def find_classes(rows: Mapping[str, Rows], *, column: str) -> Labels:
-    """The classes of the training rows.
-
-    Raises BadDataError where labels are unusable or new in the other rows.
-    """
-    train = rows["train"]
-    labels = (
-        Labels(train.classes) if train.classes else find_labels(train.table.unique(column), where=train.where)
-    )
-    if "eval" in rows:
-        labels.check(rows["eval"].table.unique(column), where=rows["eval"].where)
-    return labels
-
-
-def _read_files(source: Source, columns: Columns) -> datasets.Dataset:
+def _read_files(source: Source, *, columns: Mapping[str, str]) -> datasets.Dataset:
     """All files of a split, in their order."""
     import datasets
 
@@ -195,57 +183,13 @@ def _read_hub(hub: HubDataset, split: str, *, name: str) -> datasets.Dataset:
         ) from error
 
 
-def _checked(rows: Rows, *, columns: Columns) -> Rows:
-    table = rows.table
-    if len(table) == 0:
+def _checked(rows: Rows, *, task: Task) -> Rows:
+    if len(rows.table) == 0:
         raise BadDataError(rows.where, cause="there are no rows", remedy="Give it rows")
-    check_columns(columns, found=table.column_names, where=rows.where)
-    table = table.select_columns(_wanted(columns))
-    for field, column in columns.named().items():
-        if column != columns.label:
-            _check_text(table, field=field, column=column, where=rows.where)
-        else:
-            _check_label(table, field=field, column=column, where=rows.where)
-    classes = getattr(table.features[columns.label], "names", None)
-    if not classes:
-        return Rows(table=table, where=rows.where)
-    # A negative class number is how the Hub marks rows without a label.
-    names = [
-        classes[number] if number is not None and number >= 0 else None for number in table[columns.label]
-    ]
-    table = table.remove_columns(columns.label).add_column(columns.label, names)
-    return Rows(table=table, where=rows.where, classes=tuple(classes))
+    columns = task.columns()
+    check_columns(columns, found=rows.table.column_names, where=rows.where)
+    return task.check(dataclasses.replace(rows, table=rows.table.select_columns(_wanted(columns))))
 
 
-def _check_text(table: datasets.Dataset, *, field: str, column: str, where: str) -> None:
-    kind = str(getattr(table.features[column], "dtype", table.features[column]))
-    missing = table.data.column(column).null_count
-    if kind not in ("string", "large_string") and missing < len(table):
-        raise BadDataError(
-            field,
-            cause=f"{column!r} of {where} holds {kind}, not text",
-            remedy="Name a column of text, or convert it",
-        )
-    if missing:
-        raise BadDataError(
-            field,
-            cause=f"{missing} of {len(table)} rows of {where} have no text in {column!r}",
-            remedy="Fill these rows or remove them",
-        )
-
-
-def _check_label(table: datasets.Dataset, *, field: str, column: str, where: str) -> None:
-    """Lists, objects and mixtures of types have no classes; what a plain value is worth, labels.py says."""
-    import datasets
-
-    kind = table.features[column]
-    if not isinstance(kind, datasets.Value | datasets.ClassLabel):
-        raise BadDataError(
-            field,
-            cause=f"{column!r} of {where} holds {kind}, not one label a row",
-            remedy="Write all labels as strings, or all as whole numbers",
-        )
-
-
-def _wanted(columns: Columns) -> list[str]:
-    return list(dict.fromkeys(columns.named().values()))
+def _wanted(columns: Mapping[str, str]) -> list[str]:
+    return list(dict.fromkeys(columns.values()))

@@ -13,6 +13,7 @@ from .config import TrainingConfig, read_training_file
 from .data import Prepared, prepare
 from .environment import Environment
 from .files import find_sources
+from .tasks import task_of
 
 
 def run(environment: Environment) -> None:
@@ -43,15 +44,17 @@ def read_plan(plan_file: str | None) -> Plan | None:
 
 
 def _prepare(config: TrainingConfig, *, environment: Environment, plan: Plan | None) -> Prepared:
-    """This worker's tokens, made on all its CPUs: the other ranks of the worker wait for them."""
-    dataset = config.dataset
-    sources = find_sources(dataset.files, columns=dataset.columns) if dataset.files else {}
+    """This worker's samples, made on all its CPUs: the other ranks of the worker wait for them."""
+    task, files = task_of(config), config.dataset.files
+    sources = find_sources(files, columns=task.columns()) if files else {}
     if environment.is_main:
         # The first sign of life: libraries, data and model take from seconds to minutes from here.
         print(f"reading data for {config.model}", file=sys.stderr, flush=True)
     with affinity(plan.cpus if plan and plan.bound else ()):
         processes = len(os.sched_getaffinity(0))
-        return prepare(config, sources=sources, state_dir=environment.state_dir, processes=processes)
+        return prepare(
+            config, task=task, sources=sources, state_dir=environment.state_dir, processes=processes
+        )
 
 
 def _train(config: TrainingConfig, *, prepared: Prepared, environment: Environment, backend: str) -> None:
@@ -59,23 +62,22 @@ def _train(config: TrainingConfig, *, prepared: Prepared, environment: Environme
     from .evaluate import evaluate
     from .export import save_model, write_metrics
     from .loop import train_epochs
-    from .setup import build_training, evaluation_tokens
+    from .setup import build_training, evaluation_samples
 
-    training = build_training(config, prepared=prepared, environment=environment, backend=backend)
-    evaluation = evaluation_tokens(prepared, tokenizer=training.tokenizer)
+    task = task_of(config)
+    training = build_training(config, task=task, prepared=prepared, environment=environment, backend=backend)
+    evaluation = evaluation_samples(prepared, task=task, processor=training.processor)
     say = training.progress.say
     metrics: dict[str, float] = {}
     for outcome in train_epochs(training):
         metrics = outcome.metrics()
         if evaluation:
-            metrics |= evaluate(
-                training.model, evaluation, precision=training.precision, environment=environment
-            )
+            metrics |= evaluate(training, evaluation, prepared=prepared)
         say("  ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
     if not environment.is_main:
         return
     metrics |= {"worldSize": environment.world_size, "trainRows": prepared.train_rows}
-    model_path = save_model(training.model, training.tokenizer, environment=environment)
+    model_path = save_model(training.model, training.processor, environment=environment)
     write_metrics(environment.metrics_file, metrics=metrics, model=model_path)
     say(
         f"model saved to {model_path}"

@@ -33,49 +33,58 @@ def _group() -> Iterator[Any]:
         yield environment
 
 
-def steps(prepared: Any, *, rows: Sequence[Sequence[int]], accumulations: Sequence[int]) -> list[Step]:
-    """The loss and gradients of each of `rows` as a global batch, for each number of accumulation steps."""
-    from xeontrain_trainer.train.config import Columns, DataFiles, Dataset, Hyperparameters, TrainingConfig
+def steps(
+    training: dict[str, Any], prepared: Any, *, rows: Sequence[Sequence[int]], accumulations: Sequence[int]
+) -> list[Step]:
+    """The loss and gradients of each of `rows` as a global batch, for each number of accumulation steps.
+
+    `training` is the job's block, of which `prepared` holds the samples.
+    """
     from xeontrain_trainer.train.distributed import total
     from xeontrain_trainer.train.loop import accumulate_gradients
     from xeontrain_trainer.train.sampler import GlobalBatch
-    from xeontrain_trainer.train.setup import build_training
 
     done = []
     with _group() as environment:
         for pieces in accumulations:
-            config = TrainingConfig(
-                task="text-classification",
-                model=prepared.model_folder,
-                dataset=Dataset(files=DataFiles(), columns=Columns()),
-                hyperparameters=Hyperparameters(accumulation_steps=pieces, dropout=0.0),
-                precision="FP32",
-            )
-            training = build_training(config, prepared=prepared, environment=environment, backend="Gloo")
+            built = _built(training, prepared, environment, dropout=0, accumulationSteps=pieces)
             for batch_rows in rows:
-                training.wrapped.zero_grad(set_to_none=True)
+                built.wrapped.zero_grad(set_to_none=True)
                 batch = GlobalBatch(epoch=0, number=0, rows=tuple(batch_rows))
-                (loss_sum,) = total([accumulate_gradients(training, batch)])
-                gradients = {
-                    name: tensor.grad.numpy().copy() for name, tensor in training.model.named_parameters()
-                }
-                done.append(Step(loss=loss_sum / len(batch_rows), gradients=gradients))
+                (loss_sum,) = total([accumulate_gradients(built, batch)])
+                loss = loss_sum / built.samples.count_items(batch_rows)
+                done.append(Step(loss=loss, gradients=_gradients(built.model)))
     return done
 
 
-def plain_steps(prepared: Any, *, rows: Sequence[Sequence[int]]) -> list[Step]:
-    """The reference: the same by transformers' own loss, the mean over a batch, without DDP."""
-    from xeontrain_trainer.train.batches import Tokens
-    from xeontrain_trainer.train.data import load_tokenizer, load_tokens
-    from xeontrain_trainer.train.model import load_model
+def _built(training: dict[str, Any], prepared: Any, environment: Any, **hyperparameters: Any) -> Any:
+    from xeontrain_trainer.train.config import parse_training
+    from xeontrain_trainer.train.setup import build_training
+    from xeontrain_trainer.train.tasks import task_of
 
-    tokenizer = load_tokenizer(prepared.model_folder)
-    tokens = Tokens.of(load_tokens(prepared, "train"), tokenizer=tokenizer)
-    model = load_model(prepared.model_folder, labels=prepared.labels, dropout=0.0, seed=42)
+    block = {**training, "hyperparameters": {**training["hyperparameters"], **hyperparameters}}
+    config = parse_training(block)
+    return build_training(
+        config, task=task_of(config), prepared=prepared, environment=environment, backend="Gloo"
+    )
+
+
+def plain_steps(training: dict[str, Any], prepared: Any, *, rows: Sequence[Sequence[int]]) -> list[Step]:
+    """The reference: the same by transformers' own loss, the mean over a batch, without DDP."""
+    from xeontrain_trainer.train.config import parse_training
+    from xeontrain_trainer.train.data import load_samples
+    from xeontrain_trainer.train.model import load_model
+    from xeontrain_trainer.train.samples import Samples
+    from xeontrain_trainer.train.tasks import task_of
+
+    task = task_of(parse_training(training))
+    processor = task.load_processor(prepared.model_folder)
+    samples = Samples.of(load_samples(prepared, "train"), task=task, processor=processor)
+    model = load_model(prepared.model_folder, task=task, labels=prepared.labels, dropout=0.0, seed=42)
     done = []
     for batch_rows in rows:
         model.zero_grad(set_to_none=True)
-        loss = model(**tokens.batch(list(batch_rows))).loss
+        loss = model(**samples.batch(list(batch_rows))).loss
         loss.backward()
         done.append(Step(loss=float(loss.detach()), gradients=_gradients(model)))
     return done
@@ -128,18 +137,14 @@ def _threads() -> set[tuple[str, int]]:
     return {((task / "comm").read_text().strip(), int(task.name)) for task in tasks}
 
 
-def evaluate(prepared: Any) -> dict[str, float]:
-    """The evaluation's scores as this rank gets them, on the untrained model with dropout in its config."""
-    from xeontrain_trainer.train.batches import Tokens
-    from xeontrain_trainer.train.data import load_tokenizer, load_tokens
+def evaluate(training: dict[str, Any], prepared: Any) -> dict[str, float]:
+    """The evaluation's scores as this rank gets them, on the untrained model with dropout."""
     from xeontrain_trainer.train.evaluate import evaluate as evaluate_rows
-    from xeontrain_trainer.train.model import load_model
-    from xeontrain_trainer.train.precision import FP32
+    from xeontrain_trainer.train.setup import evaluation_samples
 
-    tokenizer = load_tokenizer(prepared.model_folder)
-    tokens = Tokens.of(load_tokens(prepared, "eval"), tokenizer=tokenizer)
-    model = load_model(prepared.model_folder, labels=prepared.labels, dropout=0.5, seed=1)
     with _group() as environment:
-        scores = evaluate_rows(model, tokens, precision=FP32, environment=environment)
-    assert model.training
+        built = _built(training, prepared, environment, dropout=0.5)
+        samples = evaluation_samples(prepared, task=built.task, processor=built.processor)
+        scores = evaluate_rows(built, samples, prepared=prepared)
+    assert built.model.training
     return scores

@@ -1,4 +1,4 @@
-"""Tokens: once a worker, kept for its other ranks and the next start, made anew when anything changes."""
+"""Samples: once a worker, kept for its other ranks and the next start, made anew when anything changes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,9 @@ import pytest
 from xeontrain_trainer.train import data
 from xeontrain_trainer.train.config import TrainingConfig, parse_training
 from xeontrain_trainer.train.errors import BadConfigError
-from xeontrain_trainer.train.files import find_sources
+from xeontrain_trainer.train.tasks.text_classification import TextClassification
 
 from tests.unit.trainer.train import tiny
-
-
-def prepare(config: TrainingConfig, *, processes: int = 1) -> data.Prepared:
-    assert config.dataset.files is not None
-    sources = find_sources(config.dataset.files, columns=config.dataset.columns)
-    return data.prepare(config, sources=sources, state_dir=None, processes=processes)
 
 
 def config_of(model: Path, folder: Path, **hyperparameters: Any) -> TrainingConfig:
@@ -29,13 +23,13 @@ def config_of(model: Path, folder: Path, **hyperparameters: Any) -> TrainingConf
 
 def test_tokens_of_every_row(tiny_model: Path, tmp_path: Path) -> None:
     """Row i of the files is row i of the tokens, cut to maxLength, with its class and its length."""
-    prepared = prepare(config_of(tiny_model, tmp_path, maxLength=8))
+    prepared = tiny.prepare(config_of(tiny_model, tmp_path, maxLength=8))
     assert (prepared.train_rows, prepared.eval_rows, prepared.labels) == (20, 5, ("ham", "spam"))
-    table = data.load_tokens(prepared, "train")
+    table = data.load_samples(prepared, "train")
     assert table["labels"][:] == [0, 1] * 10
     expected = [min(8, len(text.split()) + 2) for text, _ in tiny.rows(20)]
     assert table["length"][:] == expected == [len(ids) for ids in table["input_ids"]]
-    assert set(table.column_names) == {"input_ids", "token_type_ids", "labels", "length"}
+    assert set(table.column_names) == {"input_ids", "token_type_ids", "labels", "row", "length", "items"}
 
 
 def test_pairs_are_one_text(tiny_model: Path, tmp_path: Path) -> None:
@@ -45,7 +39,7 @@ def test_pairs_are_one_text(tiny_model: Path, tmp_path: Path) -> None:
     )
     block: dict[str, Any] = tiny.training(tiny_model, train=[path])
     block["dataset"]["columns"] = {"text": "a", "textPair": "b", "label": "c"}
-    table = data.load_tokens(prepare(parse_training(block)), "train")
+    table = data.load_samples(tiny.prepare(parse_training(block)), "train")
     assert table["token_type_ids"][0] == [0, 0, 0, 0, 1, 1]
 
 
@@ -54,9 +48,9 @@ def test_second_start_finds_the_tokens(
 ) -> None:
     """A rank that starts again does not tokenize again."""
     config = config_of(tiny_model, tmp_path)
-    first = prepare(config)
-    monkeypatch.setattr(data, "_tokenize", None)
-    assert prepare(config) == first
+    first = tiny.prepare(config)
+    monkeypatch.setattr(data, "_encode", None)
+    assert tiny.prepare(config) == first
 
 
 @pytest.mark.parametrize("change", ["content", "maxLength", "labels", "tokenizer"])
@@ -64,7 +58,7 @@ def test_any_change_makes_other_tokens(tiny_model: Path, tmp_path: Path, change:
     """Tokens are never taken from a run with other data, another tokenizer or other lengths."""
     model = tmp_path / "model"
     shutil.copytree(tiny_model, model)
-    first = prepare(config_of(model, tmp_path))
+    first = tiny.prepare(config_of(model, tmp_path))
     hyperparameters = {"maxLength": 9} if change == "maxLength" else {}
     config = config_of(model, tmp_path, **hyperparameters)
     if change == "content":
@@ -74,18 +68,18 @@ def test_any_change_makes_other_tokens(tiny_model: Path, tmp_path: Path, change:
         tiny.write_csv(tmp_path / "eval.csv", [("a", "HAM")])
     if change == "tokenizer":
         (model / "tokenizer_config.json").write_text((tiny_model / "tokenizer_config.json").read_text() + " ")
-    second = prepare(config)
+    second = tiny.prepare(config)
     assert second.folder != first.folder
     assert (second.digest == first.digest) == (change == "tokenizer")
 
 
 def test_processes_change_nothing(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens made by several processes are those of one, in the same order."""
-    monkeypatch.setattr(data, "ROWS_A_PROCESS", 5)
+    monkeypatch.setattr(TextClassification, "rows_a_process", 5)
     config = config_of(tiny_model, tmp_path)
-    several = prepare(config, processes=2)
+    several = tiny.prepare(config, processes=2)
     shutil.rmtree(several.folder)
-    assert prepare(config) == several
+    assert tiny.prepare(config) == several
 
 
 def test_too_long_for_the_model(tiny_model: Path, tmp_path: Path) -> None:
@@ -93,7 +87,7 @@ def test_too_long_for_the_model(tiny_model: Path, tmp_path: Path) -> None:
     with pytest.raises(
         BadConfigError, match=r"maxLength: 33 is more than the 32 tokens of the model. Write 32"
     ):
-        prepare(config_of(tiny_model, tmp_path, maxLength=33))
+        tiny.prepare(config_of(tiny_model, tmp_path, maxLength=33))
 
 
 def test_a_folder_without_tokenizer(tiny_model: Path, tmp_path: Path) -> None:
@@ -103,4 +97,4 @@ def test_a_folder_without_tokenizer(tiny_model: Path, tmp_path: Path) -> None:
     for name in ("config.json", "model.safetensors"):
         shutil.copy(tiny_model / name, model / name)
     with pytest.raises(BadConfigError, match=r"spec\.training\.model: its tokenizer cannot be loaded"):
-        prepare(config_of(model, tmp_path))
+        tiny.prepare(config_of(model, tmp_path))

@@ -10,12 +10,19 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from xeontrain_trainer.train.config import Columns, DataFiles
+from xeontrain_trainer.train.config import Columns, DataFiles, Dataset, TrainingConfig
 from xeontrain_trainer.train.errors import BadConfigError, BadDataError, MissingFileError, UserError
 from xeontrain_trainer.train.files import find_sources
+from xeontrain_trainer.train.tasks import task_of
 
 CSV = "text,label\nhello,ham\n"
 JSON = '{"text": "hello", "label": "ham"}\n'
+
+
+def columns_of(columns: Columns | None = None) -> dict[str, str]:
+    """The columns that text classification reads."""
+    dataset = Dataset(columns=columns or Columns())
+    return task_of(TrainingConfig(task="text-classification", model="m", dataset=dataset)).columns()
 
 
 def write_parquet(path: Path) -> None:
@@ -39,7 +46,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 def test_every_format_is_found(tmp_path: Path, name: str) -> None:
     """Each format, also gzipped, is known by its name, and its columns are seen."""
     WRITERS[name](tmp_path / name)
-    sources = find_sources(DataFiles(train=(str(tmp_path / name),)), columns=Columns())
+    sources = find_sources(DataFiles(train=(str(tmp_path / name),)), columns=columns_of())
     assert sources["train"].paths == (str(tmp_path / name),)
 
 
@@ -48,7 +55,7 @@ def test_shards_are_ordered_and_counted_once(tmp_path: Path) -> None:
     for number in (2, 0, 1):
         (tmp_path / f"train-{number}.csv").write_text(CSV)
     patterns = (f"{tmp_path}/train-*.csv", f"{tmp_path}/train-1.csv")
-    sources = find_sources(DataFiles(train=patterns, eval=(f"{tmp_path}/train-0.csv",)), columns=Columns())
+    sources = find_sources(DataFiles(train=patterns, eval=(f"{tmp_path}/train-0.csv",)), columns=columns_of())
     assert sources["train"].paths == tuple(f"{tmp_path}/train-{number}.csv" for number in range(3))
     assert sources["eval"].paths == (f"{tmp_path}/train-0.csv",)
 
@@ -97,7 +104,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, case: Wrong) -> None:
     name, content, columns, error, field, text = case
     (tmp_path / name).write_bytes(content)
     with pytest.raises(error) as raised:
-        find_sources(DataFiles(train=(str(tmp_path / name),)), columns=columns)
+        find_sources(DataFiles(train=(str(tmp_path / name),)), columns=columns_of(columns))
     assert str(raised.value).startswith(f"spec.training.dataset.{field}")
     assert text in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -118,7 +125,7 @@ def test_missing_files_say_what_is_there(tmp_path: Path, pattern: str, cause: st
         train=(f"{tmp_path}/mail.jsonl",), eval=(f"{tmp_path}/mail.jsonl", f"{tmp_path}/{pattern}")
     )
     with pytest.raises(MissingFileError) as raised:
-        find_sources(files, columns=Columns())
+        find_sources(files, columns=columns_of())
     assert raised.value.field == "spec.training.dataset.files.eval[1]"
     assert cause in raised.value.cause
     assert f"{tmp_path} holds mail.jsonl" in raised.value.remedy
@@ -127,7 +134,7 @@ def test_missing_files_say_what_is_there(tmp_path: Path, pattern: str, cause: st
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     """A folder given as a path gets the glob to write instead."""
     with pytest.raises(BadConfigError, match="Write a glob"):
-        find_sources(DataFiles(train=(str(tmp_path),)), columns=Columns())
+        find_sources(DataFiles(train=(str(tmp_path),)), columns=columns_of())
 
 
 def test_formats_do_not_mix(tmp_path: Path) -> None:
@@ -135,12 +142,12 @@ def test_formats_do_not_mix(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     (tmp_path / "b.jsonl").write_text(json.dumps({"text": "a", "label": "b"}))
     with pytest.raises(BadConfigError, match="mixes formats"):
-        find_sources(DataFiles(train=(f"{tmp_path}/*",)), columns=Columns())
+        find_sources(DataFiles(train=(f"{tmp_path}/*",)), columns=columns_of())
 
 
 def test_brackets_in_a_file_s_name(tmp_path: Path) -> None:
     """A path that is there is that file, though a glob of the same letters would match another or none."""
     path = tmp_path / "a [1].csv"
     path.write_text("text,label\na,1\n")
-    found = find_sources(DataFiles(train=(str(path),)), columns=Columns())
+    found = find_sources(DataFiles(train=(str(path),)), columns=columns_of())
     assert found["train"].paths == (str(path),)

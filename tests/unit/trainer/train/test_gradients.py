@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from xeontrain_trainer.train import data
-from xeontrain_trainer.train.config import parse_training
-from xeontrain_trainer.train.files import find_sources
 
 from tests.unit.trainer.train import scenarios, tiny
 from tests.unit.trainer.train.ranks import run_ranks, succeeded
@@ -20,26 +20,33 @@ BATCHES = [range(16), range(16, 29), range(30, 33), [33]]
 ACCUMULATIONS = [1, 2, 3]
 
 
+@dataclass(frozen=True)
+class Job:
+    """A job's training block and its samples."""
+
+    training: dict[str, Any]
+    prepared: data.Prepared
+
+
 @pytest.fixture(scope="module")
-def prepared(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> data.Prepared:
+def job(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     folder = tmp_path_factory.mktemp("rows")
     train = tiny.write_csv(folder / "train.csv", tiny.rows(40))
     evaluate = tiny.write_csv(folder / "eval.csv", tiny.rows(37, seed=3))
-    config = parse_training(tiny.training(tiny_model, train=[train], evaluate=[evaluate]))
-    assert config.dataset.files is not None
-    sources = find_sources(config.dataset.files, columns=config.dataset.columns)
-    return data.prepare(config, sources=sources, state_dir=None, processes=1)
+    training = tiny.training(tiny_model, train=[train], evaluate=[evaluate])
+    return Job(training, tiny.prepare(training))
 
 
 @pytest.fixture(scope="module")
-def reference(prepared: data.Prepared) -> list[scenarios.Step]:
-    (values,) = succeeded(run_ranks(scenarios.plain_steps, prepared, world_size=1, rows=BATCHES))
+def reference(job: Job) -> list[scenarios.Step]:
+    ended = run_ranks(scenarios.plain_steps, job.training, job.prepared, world_size=1, rows=BATCHES)
+    (values,) = succeeded(ended)
     return list(values)
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_gradients_are_those_of_one_process(
-    prepared: data.Prepared, reference: list[scenarios.Step], world_size: int
+    job: Job, reference: list[scenarios.Step], world_size: int
 ) -> None:
     """Every rank has, before the optimizer, the gradient of the mean loss over the global batch (1e-5).
 
@@ -47,7 +54,12 @@ def test_gradients_are_those_of_one_process(
     leave ranks without rows.
     """
     ended = run_ranks(
-        scenarios.steps, prepared, world_size=world_size, rows=BATCHES, accumulations=ACCUMULATIONS
+        scenarios.steps,
+        job.training,
+        job.prepared,
+        world_size=world_size,
+        rows=BATCHES,
+        accumulations=ACCUMULATIONS,
     )
     for steps in succeeded(ended):
         assert len(steps) == len(ACCUMULATIONS) * len(BATCHES)
@@ -66,10 +78,12 @@ def test_gradients_are_not_nothing(reference: list[scenarios.Step]) -> None:
 
 
 @pytest.mark.parametrize("world_size", [2, 4])
-def test_evaluation_counts_each_row_once(prepared: data.Prepared, world_size: int) -> None:
+def test_evaluation_counts_each_row_once(job: Job, world_size: int) -> None:
     """Scores of several ranks are those of one, though 37 rows do not divide; only rank 0 has them."""
-    (alone,) = succeeded(run_ranks(scenarios.evaluate, prepared, world_size=1))
-    first, *others = succeeded(run_ranks(scenarios.evaluate, prepared, world_size=world_size))
+    (alone,) = succeeded(run_ranks(scenarios.evaluate, job.training, job.prepared, world_size=1))
+    first, *others = succeeded(
+        run_ranks(scenarios.evaluate, job.training, job.prepared, world_size=world_size)
+    )
     assert first == pytest.approx(alone, abs=1e-6)
     assert others == [{}] * (world_size - 1)
     assert round(alone["accuracy"] * 37, 6).is_integer()

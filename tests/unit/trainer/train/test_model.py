@@ -7,8 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from xeontrain_trainer.train.config import Hyperparameters
+from xeontrain_trainer.train.config import Dataset, Hyperparameters, TrainingConfig
 from xeontrain_trainer.train.errors import BadConfigError
+from xeontrain_trainer.train.tasks import task_of
+
+CLASSIFY = task_of(TrainingConfig(task="text-classification", model="m", dataset=Dataset()))
 
 
 def test_head_and_dropout(tiny_model: Path) -> None:
@@ -18,7 +21,8 @@ def test_head_and_dropout(tiny_model: Path) -> None:
 
     labels = ("a", "b", "c")
     first, again, other = (
-        load_model(str(tiny_model), labels=labels, dropout=0.25, seed=seed) for seed in (1, 1, 2)
+        load_model(str(tiny_model), task=CLASSIFY, labels=labels, dropout=0.25, seed=seed)
+        for seed in (1, 1, 2)
     )
     heads = [model.classifier.weight for model in (first, again, other)]
     assert heads[0].shape == (3, 16)
@@ -35,7 +39,7 @@ def test_a_models_own_dropout_stays(tiny_model: Path) -> None:
     """Where the job says nothing, the model's own dropout is used."""
     from xeontrain_trainer.train.model import load_model
 
-    model = load_model(str(tiny_model), labels=("a", "b"), dropout=None, seed=1)
+    model = load_model(str(tiny_model), task=CLASSIFY, labels=("a", "b"), dropout=None, seed=1)
     assert model.config.hidden_dropout_prob == 0.1
 
 
@@ -46,7 +50,7 @@ def test_no_model_for_the_task(tiny_model: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_model, tmp_path / "model")
     (tmp_path / "model" / "config.json").write_text(json.dumps({"model_type": "none-such"}))
     with pytest.raises(BadConfigError, match=r"spec\.training\.model: .*none-such"):
-        load_model(str(tmp_path / "model"), labels=("a", "b"), dropout=None, seed=1)
+        load_model(str(tmp_path / "model"), task=CLASSIFY, labels=("a", "b"), dropout=None, seed=1)
 
 
 def test_parameters_without_gradient_are_frozen() -> None:

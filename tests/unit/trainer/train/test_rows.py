@@ -11,10 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from xeontrain_trainer.train.config import Columns, DataFiles, Dataset
+from xeontrain_trainer.train.checks import find_classes
+from xeontrain_trainer.train.config import Columns, DataFiles, Dataset, TrainingConfig
 from xeontrain_trainer.train.errors import BadConfigError, BadDataError, UserError
 from xeontrain_trainer.train.files import find_sources
-from xeontrain_trainer.train.rows import Rows, find_classes, read_rows
+from xeontrain_trainer.train.rows import Rows, read_rows
+from xeontrain_trainer.train.tasks import task_of
 
 from tests.unit.trainer.train import tiny
 
@@ -23,9 +25,10 @@ LABELS = ["1", "0", "1", "0", "1", "0", "1"]
 
 
 def read(*patterns: str, columns: Columns | None = None, evaluate: tuple[str, ...] = ()) -> dict[str, Rows]:
-    columns = columns or Columns()
     files = DataFiles(train=patterns, eval=evaluate)
-    return read_rows(Dataset(files=files, columns=columns), sources=find_sources(files, columns=columns))
+    dataset = Dataset(files=files, columns=columns or Columns())
+    task = task_of(TrainingConfig(task="text-classification", model="m", dataset=dataset))
+    return read_rows(dataset, task=task, sources=find_sources(files, columns=task.columns()))
 
 
 def write(path: Path, name: str, rows: list[tuple[Any, Any]]) -> str:

@@ -6,6 +6,14 @@ import csv
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xeontrain_trainer.train.config import TrainingConfig, parse_training
+from xeontrain_trainer.train.files import find_sources
+from xeontrain_trainer.train.tasks import task_of
+
+if TYPE_CHECKING:
+    from xeontrain_trainer.train.data import Prepared
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = {
@@ -76,7 +84,7 @@ def write_csv(
 
 def training(
     model: Path | str, *, train: Sequence[str], evaluate: Sequence[str] = (), **hyperparameters: object
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """A `training` block as the training document holds it."""
     return {
         "task": "text-classification",
@@ -91,3 +99,14 @@ def training(
         "compile": False,
         "ipex": "Auto",
     }
+
+
+def prepare(training: dict[str, Any] | TrainingConfig, *, processes: int = 1) -> Prepared:
+    """The samples of a job, as its first rank makes them."""
+    from xeontrain_trainer.train import data
+
+    config = training if isinstance(training, TrainingConfig) else parse_training(training)
+    task, files = task_of(config), config.dataset.files
+    assert files is not None
+    sources = find_sources(files, columns=task.columns())
+    return data.prepare(config, task=task, sources=sources, state_dir=None, processes=processes)

@@ -1,0 +1,70 @@
+"""Checks of columns that several tasks read, and the classes that they hold."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from .errors import BadDataError
+from .labels import Labels, find_labels
+
+if TYPE_CHECKING:
+    from .rows import Rows
+
+
+def check_text(rows: Rows, *, field: str, column: str) -> None:
+    """Raise BadDataError where the column is not one of text, or texts are missing."""
+    table, where = rows.table, rows.where
+    kind = str(getattr(table.features[column], "dtype", table.features[column]))
+    missing = table.data.column(column).null_count
+    if kind not in ("string", "large_string") and missing < len(table):
+        raise BadDataError(
+            field,
+            cause=f"{column!r} of {where} holds {kind}, not text",
+            remedy="Name a column of text, or convert it",
+        )
+    if missing:
+        raise BadDataError(
+            field,
+            cause=f"{missing} of {len(table)} rows of {where} have no text in {column!r}",
+            remedy="Fill these rows or remove them",
+        )
+
+
+def check_label(rows: Rows, *, field: str, column: str) -> None:
+    """Lists, objects and mixtures of types have no classes; what a plain value is worth, labels.py says."""
+    import datasets
+
+    kind = rows.table.features[column]
+    if not isinstance(kind, datasets.Value | datasets.ClassLabel):
+        raise BadDataError(
+            field,
+            cause=f"{column!r} of {rows.where} holds {kind}, not one label a row",
+            remedy="Write all labels as strings, or all as whole numbers",
+        )
+
+
+def with_class_names(rows: Rows, *, column: str) -> Rows:
+    """`rows` with names for class numbers, where the data brings names; else as they are."""
+    classes = getattr(rows.table.features[column], "names", None)
+    if not classes:
+        return rows
+    # A negative class number is how the Hub marks rows without a label.
+    names = [classes[number] if number is not None and number >= 0 else None for number in rows.table[column]]
+    table = rows.table.remove_columns(column).add_column(column, names)
+    return dataclasses.replace(rows, table=table, classes=tuple(classes))
+
+
+def find_classes(rows: Mapping[str, Rows], *, column: str) -> Labels:
+    """The classes of the training rows.
+
+    Raises BadDataError where labels are unusable or new in the other rows.
+    """
+    train = rows["train"]
+    labels = (
+        Labels(train.classes) if train.classes else find_labels(train.table.unique(column), where=train.where)
+    )
+    if "eval" in rows:
+        labels.check(rows["eval"].table.unique(column), where=rows["eval"].where)
+    return labels

@@ -1,0 +1,48 @@
+"""The model's tokenizer, fit for padding, and how many tokens the model takes."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from .errors import BadConfigError
+
+
+def load_tokenizer(model_folder: str) -> Any:
+    """The tokenizer of a model, with a padding token. Raises BadConfigError where the model has none."""
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise _no_tokenizer(model_folder, cause=" ".join(str(error).split())[:300]) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        # transformers makes an empty tokenizer of a folder without one, and every word would be unknown.
+        raise _no_tokenizer(model_folder, cause="it knows no words")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def check_length(max_length: int, *, tokenizer: Any, model_folder: str) -> None:
+    """Raise BadConfigError where the model has fewer positions than `max_length` tokens."""
+    with open(os.path.join(model_folder, "config.json"), encoding="utf-8") as file:
+        positions = json.load(file).get("max_position_embeddings") or tokenizer.model_max_length
+    longest = min(int(positions), int(tokenizer.model_max_length))
+    if max_length > longest:
+        raise BadConfigError(
+            "spec.training.hyperparameters.maxLength",
+            cause=f"{max_length} is more than the {longest} tokens of the model",
+            remedy=f"Write {longest} or less",
+        )
+
+
+def _no_tokenizer(model_folder: str, *, cause: str) -> BadConfigError:
+    return BadConfigError(
+        "spec.training.model",
+        cause=f"its tokenizer cannot be loaded from {model_folder}: {cause}",
+        remedy="Name a model whose folder has tokenizer.json or the vocabulary of its tokenizer",
+    )
