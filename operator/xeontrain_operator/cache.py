@@ -165,18 +165,38 @@ def slim_job(body: Object) -> Object:
 
 
 def slim_stateful_set(body: Object) -> Object:
-    """Without the pod template: it is frozen, and larger than all the rest."""
+    """Of the pod template, which is frozen and larger than all the rest, only what the containers ask for."""
     spec = body.get("spec") or {}
-    return _slim(body, spec={"replicas": spec.get("replicas")}, status=body.get("status"))
+    template = (spec.get("template") or {}).get("spec") or {}
+    containers = _containers(template, "name", "resources")
+    kept = {"replicas": spec.get("replicas"), "template": {"spec": containers}}
+    return _slim(body, spec=kept, status=body.get("status"))
 
 
 def slim_pod(body: Object) -> Object:
-    """Where it runs and how it fares; of its definition only the node and the images."""
-    spec = body.get("spec") or {}
-    kept: Object = {"containers": [_picked(item, "name", "image") for item in spec.get("containers") or ()]}
+    """Where it runs and how it fares; of its definition only the node and the images. Of one that is not
+    Guaranteed also what its containers ask for, and who filled that in: a condition names the cause."""
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    shares = status.get("qosClass") not in (None, "Guaranteed")
+    kept = _containers(spec, "name", "image", "resources") if shares else _images(spec)
     if spec.get("nodeName"):
         kept["nodeName"] = spec["nodeName"]
-    return _slim(body, spec=kept, status=body.get("status"))
+    slim = _slim(body, spec=kept, status=body.get("status"))
+    filled_in = (body["metadata"].get("annotations") or {}).get(constants.ANNOTATION_LIMIT_RANGER)
+    if shares and filled_in:
+        annotations = slim["metadata"].setdefault("annotations", {})
+        annotations[constants.ANNOTATION_LIMIT_RANGER] = filled_in
+    return slim
+
+
+def _images(spec: Object) -> Object:
+    return {"containers": [_picked(item, "name", "image") for item in spec.get("containers") or ()]}
+
+
+def _containers(spec: Object, *keys: str) -> Object:
+    """These keys of all containers, those that only start included."""
+    lists = ("containers", "initContainers")
+    return {name: [_picked(item, *keys) for item in spec[name]] for name in lists if spec.get(name)}
 
 
 def slim_identity(body: Object) -> Object:

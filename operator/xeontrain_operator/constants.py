@@ -119,6 +119,8 @@ LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 LABEL_POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 ANNOTATION_TEMPLATE_HASH: Final = f"{GROUP}/template-hash"
+# Written by the API server's LimitRanger plugin into a pod whose resources it fills in.
+ANNOTATION_LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
 MANAGED_BY: Final = "xeontrain-operator"
 FIELD_MANAGER: Final = "xeontrain-operator"
 

@@ -85,6 +85,7 @@ class Cpu(_Answer):
     exclusive: Literal["True", "False", "Unknown"] = "Unknown"
     reason: Text | None = None
     message: Text | None = None
+    changed: Text | None = None
 
 
 class Progress(_Answer):
@@ -121,6 +122,7 @@ class VerdictFailure(_Answer):
     exit_code: int | None = Field(default=None, ge=-_MAX_INTEGER, le=_MAX_INTEGER)
     signal: int | None = Field(default=None, ge=0, le=128)
     reason: Text | None = None
+    detail: Text | None = None
     message: Text | None = None
 
 

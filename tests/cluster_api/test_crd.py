@@ -110,7 +110,7 @@ STATUS: dict[str, Any] = {
         {
             "type": "CPUPinned",
             "status": "True",
-            "reason": "ExclusiveCPUs",
+            "reason": "Exclusive",
             "message": "Yes.",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }

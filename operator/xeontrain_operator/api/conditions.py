@@ -42,11 +42,13 @@ CLAIM_PENDING: Final = "ClaimPending"
 ALL_HONOURED: Final = "AllFieldsHonoured"
 NOT_YET_HONOURED: Final = "NotYetHonoured"
 
-# Reasons of CPUPinned.
-EXCLUSIVE: Final = "ExclusiveCPUs"
-NOT_EXCLUSIVE: Final = "NotExclusive"
+# Reasons of CPUPinned. All but NotGuaranteed are those of `cpu.reason` in the contract.
+EXCLUSIVE: Final = "Exclusive"
 NOT_PROVEN: Final = "NotProven"
-NOT_REQUESTED: Final = "NotRequested"
+SHARED_POOL: Final = "SharedPool"
+FRACTIONAL_CPU: Final = "FractionalCPU"
+QUOTA_THROTTLED: Final = "QuotaThrottled"
+DISABLED: Final = "Disabled"
 NOT_GUARANTEED: Final = "NotGuaranteed"
 
 # Reasons of Placed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xeontrain_operator import constants as c
-from xeontrain_operator.api.v1alpha1 import XeonTrainJob, cpu_millis
+from xeontrain_operator.api.v1alpha1 import XeonTrainJob
 from xeontrain_operator.builders.merge import merge_named
 from xeontrain_operator.builders.names import coordinator_host, job_folder
 from xeontrain_operator.settings import Settings
@@ -35,6 +35,12 @@ def _from_pod(name: str, path: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
+def _limit(name: str, resource: str, *, divisor: str) -> dict[str, Any]:
+    """The container's own limit."""
+    reference = {"resource": f"limits.{resource}", "divisor": divisor}
+    return {"name": name, "valueFrom": {"resourceFieldRef": reference}}
+
+
 def _identity(job: XeonTrainJob) -> EnvList:
     return [
         _value(c.ENV_CONTRACT_VERSION, c.CONTRACT_VERSION),
@@ -61,7 +67,8 @@ def _gang(job: XeonTrainJob, *, settings: Settings, failures_counted: int) -> En
         _value(c.ENV_RENDEZVOUS_TIMEOUT_SECONDS, network.timeout_seconds),
         _value(c.ENV_BACKEND, network.backend),
         _value(c.ENV_CCL_WORKERS_PER_RANK, network.ccl.workers_per_rank),
-        _value(c.ENV_CPU_LIMIT_MILLIS, cpu_millis(spec.resources.cpu)),
+        # What the container really got: an admission policy may have changed what the job asks for.
+        _limit(c.ENV_CPU_LIMIT_MILLIS, "cpu", divisor="1m"),
         _value(c.ENV_PINNING, spec.pinning),
         _value(c.ENV_BACKOFF_LIMIT, spec.run_policy.backoff_limit),
         _value(c.ENV_FAILURES_COUNTED, failures_counted),

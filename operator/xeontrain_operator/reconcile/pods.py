@@ -66,8 +66,3 @@ def condition(pod: Document, condition_type: str) -> Mapping[str, Any]:
             result: Mapping[str, Any] = found
             return result
     return {}
-
-
-def is_guaranteed(pod: Document) -> bool:
-    """Whether the kubelet classes the pod as Guaranteed, without which it grants no exclusive CPUs."""
-    return (pod.get("status") or {}).get("qosClass") == "Guaranteed"

@@ -41,6 +41,7 @@ from xeontrain_operator.reconcile.policies.progress import (
 from xeontrain_operator.reconcile.policies.usage import add_usage
 from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pod, list_workers
 from xeontrain_operator.reconcile.situation import Situation
+from xeontrain_operator.reconcile.verdict import Verdict
 
 SILENT_SECONDS = 10.0
 """After this long without an answer of worker 0's launcher the condition says so."""
@@ -122,7 +123,7 @@ def ended_status(situation: Situation, *, outcome: Outcome, counted: Counted) ->
         situation,
         phase="Succeeded" if outcome.succeeded else "Failed",
         workers=everyone if outcome.succeeded else count_workers(situation),
-        conditions=_pinned(situation, conditions),
+        conditions=_pinned(situation, conditions, verdict=outcome.verdict),
         progress=finished_progress(progress) if outcome.succeeded else stopped_progress(progress),
         cpu=read_cpu(situation),
         restarts=_all_failures(counted, outcome),
@@ -274,8 +275,10 @@ def _resumed_word(situation: Situation) -> _Word | None:
     return _Word(status="False", reason=c.RESUMED, message="spec.runPolicy.suspend is false.")
 
 
-def _pinned(situation: Situation, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    found = judge_pinning(situation)
+def _pinned(
+    situation: Situation, conditions: tuple[Condition, ...], *, verdict: Verdict | None = None
+) -> tuple[Condition, ...]:
+    found = judge_pinning(situation, verdict=verdict)
     if found is not None:
         word = _Word(status=found.status, reason=found.reason, message=found.message)
         return _set(situation, conditions, c.CPU_PINNED, word)

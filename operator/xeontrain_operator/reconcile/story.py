@@ -134,7 +134,7 @@ def _ranks_in_words(status: XeonTrainJobStatus) -> str:
 def _pinning(change: _Change) -> list[JobEvent]:
     found = change.turned(c.CPU_PINNED)
     first_word = found is not None and c.find_condition(change.old.conditions, c.CPU_PINNED) is None
-    if found is None or (first_word and found.status == "Unknown") or found.reason == c.NOT_REQUESTED:
+    if found is None or (first_word and found.status == "Unknown") or found.reason == c.DISABLED:
         return []
     if found.status == "True":
         return [JobEvent(reason="CPUPinned", message=found.message)]

@@ -183,6 +183,29 @@ def test_slim_copies_keep_what_is_read_and_no_more() -> None:
     assert slim_job(slim_job(_job(version=1))) == slim_job(_job(version=1))
 
 
+def test_a_pod_that_is_not_guaranteed_keeps_what_its_containers_ask_for() -> None:
+    """A condition names the container that keeps it from being so, and who filled that in."""
+    asked = {"limits": {"cpu": "1"}}
+    pod = _object(
+        "job-0",
+        version=1,
+        kind="Pod",
+        spec={
+            "initContainers": [{"name": "init", "command": ["x"]}],
+            "containers": [{"name": "trainer", "resources": asked, "env": []}],
+        },
+        status={"phase": "Running", "qosClass": "Burstable"},
+    )
+    pod["metadata"]["annotations"][constants.ANNOTATION_LIMIT_RANGER] = "LimitRanger plugin set: cpu"
+    slim = slim_pod(pod)
+    assert slim["spec"] == {
+        "initContainers": [{"name": "init"}],
+        "containers": [{"name": "trainer", "resources": asked}],
+    }
+    assert slim["metadata"]["annotations"][constants.ANNOTATION_LIMIT_RANGER] == "LimitRanger plugin set: cpu"
+    assert slim_pod(slim) == slim
+
+
 def test_job_of_a_child() -> None:
     """The label names it; an object without our labels belongs to no job."""
     assert job_key_of(_object("x", version=1)) == Key("team", "job")

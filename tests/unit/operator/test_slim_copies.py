@@ -64,6 +64,8 @@ def _observed(name: str) -> Observed:
         pods = (sample.pod(0, state=sample.waiting("ErrImagePull", "not found")), sample.pending_pod(1))
     if name == "verdict":
         pods = (sample.pod(0, state=sample.terminated(sample.result())), sample.pod(1))
+    if name == "shared":
+        pods = (sample.pod(0), sample.pod(1, status={"qosClass": "Burstable"}))
     if name == "leaving":
         pods = (sample.pod(0, deleted=sample.stamp(-300)), sample.pod(1, owner=None))
     if name in ("ended", "parked"):
@@ -92,7 +94,7 @@ def _slim(observed: Observed) -> Observed:
     )
 
 
-@pytest.mark.parametrize("name", ["running", "image", "verdict", "leaving", "ended", "parked"])
+@pytest.mark.parametrize("name", ["running", "image", "verdict", "shared", "leaving", "ended", "parked"])
 def test_slim_copies_decide_the_same(name: str) -> None:
     """The decision about slim copies is the decision about the whole objects."""
     full = _observed(name)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from xeontrain_operator.api import conditions as c
 from xeontrain_operator.reconcile.causes import Cause
-from xeontrain_operator.reconcile.pods import is_guaranteed
 from xeontrain_operator.reconcile.policies.admission import stopped_by_admission
 from xeontrain_operator.reconcile.policies.failures import Counted, describe_failure
+from xeontrain_operator.reconcile.policies.pinning import find_not_guaranteed
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.verdict import Verdict, find_verdict
 
@@ -108,17 +108,14 @@ def _too_many_failures(situation: Situation, counted: Counted) -> Outcome | None
 
 
 def _not_pinned(situation: Situation) -> Outcome | None:
-    """The launcher sees its CPUs but not the pod's class, without which they are nobody's own."""
+    """The launcher sees its CPUs but not the pod's class, without which they are nobody's own. Judged from
+    the pod's first moment, so that mostly no container of it has run."""
     if situation.spec.pinning != "Required":
         return None
-    shared = [worker for worker, pod in situation.running.items() if not is_guaranteed(pod)]
-    if not shared:
+    shared = find_not_guaranteed(situation)
+    if shared is None:
         return None
-    message = (
-        f"spec.pinning: Required, but the pod of worker {shared[0]} is not Guaranteed: something in "
-        "this namespace adds containers or changes resources (a LimitRange, a sidecar injector). Exempt "
-        "these pods from it."
-    )
+    message = f"spec.pinning is Required, but {c.NOT_GUARANTEED}: {shared}"
     return Outcome(succeeded=False, reason=c.NOT_PINNED, message=message)
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 from xeontrain_operator.api import conditions as c
 from xeontrain_operator.api.v1alpha1 import TriState
-from xeontrain_operator.reconcile.pods import is_guaranteed
+from xeontrain_operator.reconcile.observed import is_terminating
+from xeontrain_operator.reconcile.qos import explain_shared, is_shared
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.text import counted, quote, sentence
+from xeontrain_operator.reconcile.verdict import Verdict
+
+# What a launcher may say against its CPUs; a word of another version stands for the plainest of them.
+_NOT_ONES_OWN: Final = frozenset({c.SHARED_POOL, c.FRACTIONAL_CPU, c.QUOTA_THROTTLED, c.DISABLED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,34 +27,72 @@ class Pinning:
     message: str
 
 
-def judge_pinning(situation: Situation) -> Pinning | None:
-    """None where nothing new is known: what was found while all workers reported then stands."""
+def judge_pinning(situation: Situation, *, verdict: Verdict | None = None) -> Pinning | None:
+    """None where nothing new is known: what was found while all workers reported then stands.
+
+    `verdict`: the job's end, where it is that; a launcher that refused its CPUs says why in it.
+    """
     if situation.spec.pinning == "Disabled":
         message = "spec.pinning is Disabled: the workers share their CPUs with others."
-        return Pinning(status="False", reason=c.NOT_REQUESTED, message=message)
-    shared = [worker for worker, pod in situation.running.items() if not is_guaranteed(pod)]
-    if shared:
-        message = (
-            f"The pod of worker {shared[0]} is not Guaranteed, so it gets no CPUs of its own: something in "
-            "this namespace adds containers or changes resources (a LimitRange, a sidecar injector)."
-        )
-        return Pinning(status="False", reason=c.NOT_GUARANTEED, message=message)
+        return Pinning(status="False", reason=c.DISABLED, message=message)
+    shared = find_not_guaranteed(situation)
+    if shared is not None:
+        return Pinning(status="False", reason=c.NOT_GUARANTEED, message=shared)
+    refused = _refused(verdict)
+    if refused is not None:
+        return refused
     known = {worker: member["cpu"] for worker, member in situation.members.items() if member.get("cpu")}
-    if len(known) < situation.spec.workers:
+    return _by_workers(dict(sorted(known.items())), situation)
+
+
+def find_not_guaranteed(situation: Situation) -> str | None:
+    """Sentences about the first worker whose pod is not Guaranteed, which no launcher can see; None where
+    all are."""
+    for worker, pod in situation.pods.items():
+        if is_shared(pod) and not is_terminating(pod):
+            why = explain_shared(pod, stateful_set=situation.stateful_set)
+            return f"The pod of worker {worker} is not Guaranteed, so it gets no CPUs of its own. {why}"
+    return None
+
+
+def _refused(verdict: Verdict | None) -> Pinning | None:
+    failure: Mapping[str, Any] = verdict.failure if verdict is not None else {}
+    if failure.get("reason") != c.NOT_PINNED or not failure.get("detail"):
         return None
-    return _by_workers({worker: cpu for worker, cpu in sorted(known.items())}, situation)
+    status: TriState = "Unknown" if failure["detail"] == c.NOT_PROVEN else "False"
+    said = f"Worker {failure.get('worker')}: {quote(failure.get('message') or '')}"
+    return Pinning(status=status, reason=_reason(status, failure["detail"]), message=sentence(said))
 
 
-def _by_workers(cpus: dict[int, dict[str, object]], situation: Situation) -> Pinning:
-    for status, reason in (("False", c.NOT_EXCLUSIVE), ("Unknown", c.NOT_PROVEN)):
-        worker = next((w for w, cpu in cpus.items() if cpu.get("exclusive", "Unknown") == status), None)
-        if worker is not None:
-            said = cpus[worker].get("message") or cpus[worker].get("reason") or "its launcher gives no reason"
-            return Pinning(
-                status="False" if status == "False" else "Unknown",
-                reason=reason,
-                message=sentence(f"Worker {worker}: {quote(said)}"),
-            )
+def _by_workers(cpus: Mapping[int, Mapping[str, Any]], situation: Situation) -> Pinning | None:
+    """One worker's word is enough against, all are needed for."""
+    no = next((worker for worker, cpu in cpus.items() if cpu.get("exclusive") == "False"), None)
+    if no is not None:
+        return _word("False", no, cpus[no])
+    if len(cpus) < situation.spec.workers:
+        return None
+    unknown = next((worker for worker, cpu in cpus.items() if cpu.get("exclusive") != "True"), None)
+    if unknown is not None:
+        return _word("Unknown", unknown, cpus[unknown])
     each = situation.spec.resources.cpu
     who = "The worker has" if situation.spec.workers == 1 else f"Each of {situation.spec.workers} workers has"
-    return Pinning(status="True", reason=c.EXCLUSIVE, message=f"{who} {counted(each, 'CPU')} of its own.")
+    message = f"{who} {counted(each, 'CPU')} of its own.{_changes(cpus)}"
+    return Pinning(status="True", reason=c.EXCLUSIVE, message=message)
+
+
+def _word(status: TriState, worker: int, cpu: Mapping[str, Any]) -> Pinning:
+    said = cpu.get("message") or cpu.get("reason") or "its launcher gives no reason"
+    message = sentence(f"Worker {worker}: {quote(said)}") + _changes({worker: cpu})
+    return Pinning(status=status, reason=_reason(status, cpu.get("reason")), message=message)
+
+
+def _reason(status: TriState, said: object) -> str:
+    if status == "Unknown":
+        return c.NOT_PROVEN
+    return str(said) if said in _NOT_ONES_OWN else c.SHARED_POOL
+
+
+def _changes(cpus: Mapping[int, Mapping[str, Any]]) -> str:
+    """What a kubelet did to the CPU set of ranks that run; of the first worker that tells it."""
+    told = ((worker, cpu["changed"]) for worker, cpu in cpus.items() if cpu.get("changed"))
+    return next((sentence(f" Worker {worker}: {quote(said)}") for worker, said in told), "")

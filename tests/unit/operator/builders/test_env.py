@@ -30,7 +30,7 @@ GANG = {
     "XEONTRAIN_RENDEZVOUS_TIMEOUT_SECONDS": "600",
     "XEONTRAIN_BACKEND": "Auto",
     "XEONTRAIN_CCL_WORKERS_PER_RANK": "Auto",
-    "XEONTRAIN_CPU_LIMIT_MILLIS": "8000",
+    "XEONTRAIN_CPU_LIMIT_MILLIS": "limits.cpu/1m",
     "XEONTRAIN_PINNING": "Preferred",
     "XEONTRAIN_BACKOFF_LIMIT": "3",
     "XEONTRAIN_FAILURES_COUNTED": "2",
@@ -57,7 +57,14 @@ STORAGE = {"XEONTRAIN_JOB_DIR": f"/var/lib/xeontrain/mail-{UID[:8]}"}
 
 
 def _flat(env: list[dict[str, Any]]) -> dict[str, str]:
-    return {item["name"]: item.get("value") or item["valueFrom"]["fieldRef"]["fieldPath"] for item in env}
+    return {item["name"]: item.get("value") or _source(item["valueFrom"]) for item in env}
+
+
+def _source(value_from: dict[str, Any]) -> str:
+    if "fieldRef" in value_from:
+        return str(value_from["fieldRef"]["fieldPath"])
+    reference = value_from["resourceFieldRef"]
+    return f"{reference['resource']}/{reference['divisor']}"
 
 
 def test_environment_of_a_training_job() -> None:
@@ -76,7 +83,6 @@ def test_environment_of_a_command_without_storage() -> None:
     ("spec", "name", "value"),
     [
         ({"ranksPerWorker": 2}, c.ENV_RANKS_PER_WORKER, "2"),
-        ({"resources": {"cpu": "7500m"}, "pinning": "Disabled"}, c.ENV_CPU_LIMIT_MILLIS, "7500"),
         ({"distributed": {"interface": "eth1"}}, c.ENV_INTERFACE, "eth1"),
         ({"distributed": {"port": 30000}}, c.ENV_MASTER_PORT, "30000"),
         ({"distributed": {"ccl": {"provider": "psm3"}}}, "FI_PROVIDER", "psm3"),
@@ -86,7 +92,6 @@ def test_environment_of_a_command_without_storage() -> None:
     ],
     ids=[
         "ranks",
-        "fraction",
         "interface",
         "port",
         "provider",

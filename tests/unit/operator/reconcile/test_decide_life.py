@@ -170,7 +170,7 @@ def test_training_shows_progress_in_round_numbers() -> None:
         "exclusive": "True",
         "restarts": 0,
     }
-    assert conditions(decision)["CPUPinned"] == ("True", "ExclusiveCPUs")
+    assert conditions(decision)["CPUPinned"] == ("True", "Exclusive")
     assert conditions(decision)["Running"] == ("True", "Training")
     assert reasons(decision) == ["TrainingStarted", "CPUPinned"]
 

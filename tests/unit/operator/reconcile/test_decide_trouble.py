@@ -15,7 +15,6 @@ from tests.unit.operator.sample import (
     SET_UID,
     SETTINGS,
     children,
-    cpu,
     failure,
     job_document,
     pending_pod,
@@ -127,7 +126,7 @@ def test_refusal_ends_when_its_cause_does() -> None:
             ("True", "BatchNotDivisible"),
         ),
         ({"training": {"task": "question-answering"}}, "FullyHonoured", ("False", "NotYetHonoured")),
-        ({"pinning": "Disabled"}, "CPUPinned", ("False", "NotRequested")),
+        ({"pinning": "Disabled"}, "CPUPinned", ("False", "Disabled")),
     ],
     ids=["no-storage", "uneven-batch", "not-yet-honoured", "pinning-disabled"],
 )
@@ -530,59 +529,6 @@ def test_verdict_wins_over_every_deadline() -> None:
     life.seconds = 10_000
     decision = life.started(pods=(pod(0, state=terminated(result(failures=1))), pod(1)))
     assert decision.status["phase"] == "Succeeded"
-
-
-def _members(**of_worker_one: Any) -> list[Document]:
-    return [
-        {"worker": 0, "podUid": "pod-0", "state": "Running", "round": 1, "cpu": cpu()},
-        {"worker": 1, "podUid": "pod-1", "state": "Running", "round": 1, "cpu": cpu(**of_worker_one)},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("observed", "expected", "words"),
-    [
-        (
-            {
-                "launcher": report(
-                    members=_members(exclusive="False", message="its CPUs are the node's shared pool")
-                )
-            },
-            ("False", "NotExclusive"),
-            "Worker 1: its CPUs are the node's shared pool.",
-        ),
-        (
-            {"launcher": report(members=_members(exclusive="Unknown", reason="QuotaSet"))},
-            ("Unknown", "NotProven"),
-            "Worker 1: QuotaSet.",
-        ),
-        (
-            {"launcher": report(), "pods": (pod(0), pod(1, status={"qosClass": "Burstable"}))},
-            ("False", "NotGuaranteed"),
-            "worker 1 is not Guaranteed",
-        ),
-        ({"launcher": report(workers=1)}, ("Unknown", "NotProven"), "before all workers have reported"),
-    ],
-    ids=["shared", "not-proven", "not-guaranteed", "one-not-heard"],
-)
-def test_pinning_is_true_only_where_it_is_proved(
-    observed: Document, expected: tuple[str, str], words: str
-) -> None:
-    """Every worker's proof, and the pod's class, which no worker can see."""
-    life = Life()
-    life.decide()
-    life.started()
-    decision = life.started(**observed)
-    assert conditions(decision)["CPUPinned"] == expected
-    assert words in message(decision, "CPUPinned")
-
-
-def test_required_pinning_fails_where_the_pod_is_not_guaranteed() -> None:
-    """The launcher may believe in its CPUs; without that class they are nobody's own."""
-    life = Life(spec={"pinning": "Required"})
-    life.decide()
-    decision = life.started(pods=(pod(0), pod(1, status={"qosClass": "Burstable"})))
-    assert conditions(decision)["Failed"] == ("True", "NotPinned")
 
 
 def test_pod_on_a_lost_node_is_released() -> None:
