@@ -21,6 +21,7 @@ _MAX_TEXT = 1024
 _MAX_WORKERS = 512
 _MAX_FAILURES = 32
 _MAX_METRICS = 64
+_MAX_WARNINGS = 16
 # The largest integer that JSON readers agree on.
 _MAX_INTEGER = 2**53 - 1
 
@@ -162,6 +163,7 @@ class StatusAnswer(_Answer):
         list[Annotated[int, Field(ge=0, lt=_MAX_WORKERS)]], Field(max_length=_MAX_WORKERS)
     ] = []
     cpu: Cpu | None = None
+    warnings: Annotated[list[Text], Field(max_length=_MAX_WARNINGS)] = []
     progress: Progress | None = None
     failures: Annotated[list[Failure], Field(max_length=_MAX_FAILURES)] = []
     failures_counted: Count = 0

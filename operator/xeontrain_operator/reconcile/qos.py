@@ -42,7 +42,9 @@ def explain_shared(pod: Document, *, stateful_set: Document | None) -> str:
     return (" ".join(faults[:MOST_NAMED]) or unknown) + more
 
 
-def _blame(container: Document, fault: str, *, template: Mapping[str, Document] | None, filled_in: str) -> str:
+def _blame(
+    container: Document, fault: str, *, template: Mapping[str, Document] | None, filled_in: str
+) -> str:
     name = quote(container.get("name"))
     if template is None:
         return f"Container {name} {fault}."

@@ -398,6 +398,7 @@ class Coordinator:
                 "exitCode": None,
                 "signal": None,
                 "reason": report.refusal.reason,
+                "detail": report.refusal.detail,
                 "message": report.refusal.message,
             }
             self._decide(

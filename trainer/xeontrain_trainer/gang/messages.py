@@ -84,14 +84,18 @@ class RankFailure:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why this worker can never run a round: a user error that ends the job before ranks start."""
+    """Why this worker can never run a round: a user error that ends the job before ranks start.
+
+    `detail`: for NotPinned the reason of `cpu`, such as SharedPool; else empty.
+    """
 
     reason: str
     message: str
+    detail: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {"reason": self.reason, "message": self.message}
+        return {"reason": self.reason, "message": self.message, "detail": self.detail}
 
     @classmethod
     def read(cls, fields: Fields) -> Refusal:
@@ -99,6 +103,7 @@ class Refusal:
         return cls(
             reason=fields.choice("reason", options=REFUSAL_REASONS),
             message=fields.text("message", limit=MAX_TEXT),
+            detail=fields.text("detail", limit=64),
         )
 
 

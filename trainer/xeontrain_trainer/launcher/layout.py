@@ -23,6 +23,7 @@ from .files import read_json
 from .settings import Settings
 
 TEXT_LIMIT = 500
+MOST_WARNINGS = 16
 
 
 class Layout:
@@ -35,6 +36,7 @@ class Layout:
         self._asks_for_ipex = asks_for_ipex(settings.training_file)
         self._machine: Optional[Machine] = None
         self._exclusive: Optional[Exclusiveness] = None
+        self._changed = ""
         self.plan: Optional[Plan] = None
         self.refusal: Optional[Refusal] = None
         self._read()
@@ -48,9 +50,8 @@ class Layout:
             self.refusal = Refusal("PlanImpossible", str(error)[:TEXT_LIMIT])
             return
         if self._settings.pinning == "Required" and exclusive.value != "True":
-            self.refusal = Refusal(
-                "NotPinned", f"spec.pinning is Required, but {exclusive.message}"[:TEXT_LIMIT]
-            )
+            text = f"spec.pinning is Required, but {exclusive.reason}: {exclusive.message}"
+            self.refusal = Refusal("NotPinned", text[:TEXT_LIMIT], detail=exclusive.reason)
 
     def _take(self, machine: Machine) -> Exclusiveness:
         settings = self._settings
@@ -67,6 +68,29 @@ class Layout:
         with contextlib.suppress(MachineError):
             self._take(read_machine())
 
+    def follow(self) -> Optional[Plan]:
+        """After `look_again`, while ranks run: the plan of as many ranks of as many threads on a CPU set that
+        is no longer the plan's; None where it is, or such a plan is not possible. `cpu` tells the change
+        until the next round is planned."""
+        plan, machine = self.plan, self._machine
+        if plan is None or machine is None or not plan.bound or plan.cpus == machine.numbers:
+            return None
+        new = self._same_shape(plan, machine)
+        where = "their threads were moved there" if new else "they run where the kernel puts them"
+        self._changed = (
+            f"its CPU set was {format_cpus(plan.cpus)} when its ranks started and is "
+            f"{format_cpus(machine.numbers)} now; {where}"
+        )[:TEXT_LIMIT]
+        self.plan = new or self.plan
+        return new
+
+    def _same_shape(self, plan: Plan, machine: Machine) -> Optional[Plan]:
+        try:
+            new = self._plan(machine, len(plan.ranks))
+        except PlanError:
+            return None
+        return new if new.bound and new.cores_per_rank == plan.cores_per_rank else None
+
     @property
     def ranks(self) -> int:
         """What this worker reports: the ranks that it is asked for, or with Auto the ranks that it wants."""
@@ -82,6 +106,7 @@ class Layout:
         self.look_again()
         if self._machine is None:
             raise PlanError("this machine's CPUs cannot be read")
+        self._changed = ""
         try:
             return self._plan(self._machine, ranks)
         except PlanError:
@@ -122,7 +147,14 @@ class Layout:
             "exclusive": exclusive.value if exclusive else "Unknown",
             "reason": exclusive.reason if exclusive else "NotProven",
             "message": exclusive.message[:TEXT_LIMIT] if exclusive else "the machine could not be read",
+            "changed": self._changed,
         }
+
+    @property
+    def warnings(self) -> list[str]:
+        """The plan's sentences for people, among them the user's own values that win over it."""
+        found = self.plan.warnings if self.plan else ()
+        return [text[:TEXT_LIMIT] for text in found[:MOST_WARNINGS]]
 
     def describe(self) -> list[str]:
         """The plan in a line or two, for the log."""
@@ -134,7 +166,7 @@ class Layout:
             f"{cpu['model'] or 'unknown CPU'} ({cpu['instructionSet']}), CPUs {cpu['cpus']}: "
             f"{count(cpu['ranks'], 'rank')} of {count(cpu['coresPerRank'], 'core')}{spare}"
         ]
-        return lines + list(self.plan.warnings if self.plan else ())
+        return lines + self.warnings
 
 
 def asks_for_ipex(training_file: Optional[str]) -> bool:

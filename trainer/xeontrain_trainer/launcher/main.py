@@ -23,6 +23,7 @@ from .coordinator_loop import CoordinatorLoop
 from .layout import Layout
 from .logs import RoundLogs
 from .member_loop import MemberLoop
+from .placement import Placement
 from .progress import ProgressTail
 from .rankenv import RankFiles
 from .results import JobDir, StateDir, write_termination
@@ -98,6 +99,7 @@ class Launcher:
             on_exit=self._member_loop.rank_ended,
         )
         self._member_loop.supervisor = self._supervisor
+        self._placement = Placement(self._layout, supervisor=self._supervisor, say=self.say)
         self._progress = ProgressTail(self._supervisor.files.progress)
 
     def say(self, text: str) -> None:
@@ -185,6 +187,8 @@ class Launcher:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
         self._tasks.spawn(reap_orphans())
         self._tasks.spawn(self._look_again())
+        if settings.training_file is None:
+            self._tasks.spawn(self._placement.run())
         self._greet()
         try:
             await self._live()
@@ -259,10 +263,12 @@ class Launcher:
         self._tasks.spawn(self._member_loop.leave())
 
     async def _look_again(self) -> None:
-        """Whether the CPUs are exclusive is judged again each minute."""
+        """Whether the CPUs are exclusive is judged again each minute; ranks follow a set that changes."""
         while True:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             await asyncio.to_thread(self._layout.look_again)
+            if self._supervisor.alive and self._layout.follow() is not None:
+                self._placement.look()
             self._member_loop.member.cpu = self._layout.cpu()
 
     def _tell_bug(self, what: str, error: BaseException) -> None:
@@ -286,6 +292,7 @@ class Launcher:
             member=self._member_loop.member,
             coordinator=coordinating.coordinator if coordinating else None,
             cpu=self._layout.cpu(),
+            warnings=self._layout.warnings,
             progress=self._progress.poll(),
         )
 

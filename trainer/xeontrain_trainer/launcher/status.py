@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from ..contract import CONTRACT_VERSION
@@ -21,6 +21,7 @@ def status_document(
     member: Member,
     coordinator: Optional[Coordinator],
     cpu: Mapping[str, Any],
+    warnings: Sequence[str],
     progress: Optional[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """The contract's `/status`; `coordinator` is None on all workers but 0, which then leave out its keys."""
@@ -32,6 +33,7 @@ def status_document(
         "state": member.state,
         "round": current_round(member),
         "cpu": dict(cpu),
+        "warnings": list(warnings),
         "progress": progress,
         "verdict": member.verdict if coordinator is None else coordinator.verdict,
     }

@@ -20,7 +20,7 @@ from ..plan import Plan
 from .files import open_regular, remove, write_json
 from .logs import RoundLogs, joined
 from .output import ErrorTail, LineBuffer, error_file_message
-from .processes import SUPERVISED, become_subreaper, kill, members, reap_adopted
+from .processes import SUPERVISED, become_subreaper, kill, members, processes, reap_adopted
 from .rankenv import RankFiles, Round, rank_environ
 
 __all__ = ["RankExit", "Round", "Supervisor", "reap_orphans", "shim_command"]
@@ -127,6 +127,15 @@ class Supervisor:
     def alive(self) -> int:
         """Ranks of the last round that have not ended, or whose session still has a live process."""
         return sum(not rank.gone.is_set() for rank in self._ranks)
+
+    def families(self) -> dict[int, dict[int, int]]:
+        """By local rank the parent of each live process of its session, by process id."""
+        ranks = {rank.process.pid: rank.local_rank for rank in self._ranks if not rank.ended.is_set()}
+        found: dict[int, dict[int, int]] = {}
+        for process in processes() if ranks else ():
+            if process.alive and process.session in ranks:
+                found.setdefault(ranks[process.session], {})[process.pid] = process.parent
+        return found
 
     @property
     def exits(self) -> tuple[RankExit, ...]:

@@ -26,10 +26,18 @@ _PATIENCE = datetime.timedelta(days=7)
 _COLLECTIVE_TIMEOUT = datetime.timedelta(hours=1)
 
 
-def open_store(environment: Environment) -> Store:
-    """The store at MASTER_ADDR that rank 0 serves; within one process a store of its own."""
+def open_store(environment: Environment, *, comm_cpus: Sequence[int] = ()) -> Store:
+    """The store at MASTER_ADDR that rank 0 serves; within one process a store of its own.
+
+    `comm_cpus`: as in `process_group`; the server's thread is made here.
+    """
     if environment.world_size == 1:
         return HashStore()
+    with affinity(comm_cpus):
+        return _shared_store(environment)
+
+
+def _shared_store(environment: Environment) -> Store:
     if not environment.is_main:
         return _tcp_store(environment, use_libuv=False)
     try:

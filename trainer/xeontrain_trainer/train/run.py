@@ -8,7 +8,7 @@ import sys
 
 from ..caches import moved_caches
 from ..plan import Plan, plan_from_json
-from .affinity import affinity
+from .affinity import affinity, place_threads
 from .config import TrainingConfig, read_training_file
 from .data import Prepared, prepare
 from .environment import Environment
@@ -27,12 +27,12 @@ def run(environment: Environment) -> None:
     from . import distributed
     from .backend import agree_backend
 
-    store = distributed.open_store(environment)
+    comm_cpus = plan.ranks[environment.local_rank].comm_cpus if plan else ()
+    store = distributed.open_store(environment, comm_cpus=comm_cpus)
     prepared = distributed.share_prepared(store, mine, environment=environment)
     backend = agree_backend(store, environment=environment)
-    comm_cpus = plan.ranks[environment.local_rank].comm_cpus if plan else ()
     with distributed.process_group(store, environment=environment, backend=backend.name, comm_cpus=comm_cpus):
-        _train(config, prepared=prepared, environment=environment, backend=backend.label)
+        _train(config, prepared=prepared, environment=environment, backend=backend.label, plan=plan)
 
 
 def read_plan(plan_file: str | None) -> Plan | None:
@@ -57,7 +57,9 @@ def _prepare(config: TrainingConfig, *, environment: Environment, plan: Plan | N
         )
 
 
-def _train(config: TrainingConfig, *, prepared: Prepared, environment: Environment, backend: str) -> None:
+def _train(
+    config: TrainingConfig, *, prepared: Prepared, environment: Environment, backend: str, plan: Plan | None
+) -> None:
     """Train, evaluate after each epoch, and leave model and metrics."""
     from .evaluate import evaluate
     from .export import save_model, write_metrics
@@ -66,6 +68,7 @@ def _train(config: TrainingConfig, *, prepared: Prepared, environment: Environme
 
     task = task_of(config)
     training = build_training(config, task=task, prepared=prepared, environment=environment, backend=backend)
+    place_threads(plan, local_rank=environment.local_rank)
     evaluation = evaluation_samples(prepared, task=task, processor=training.processor)
     say = training.progress.say
     metrics: dict[str, float] = {}

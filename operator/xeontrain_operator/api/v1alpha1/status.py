@@ -14,6 +14,7 @@ Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 LargeCount = Annotated[int, Field(ge=0, le=2**53)]
 DisplayText = Annotated[str, Field(max_length=64)]
 Message = Annotated[str, Field(max_length=4096)]
+Remark = Annotated[str, Field(max_length=500)]
 
 
 class Condition(Model):
@@ -90,6 +91,8 @@ class CpuStatus(Model):
     """Cores that each rank communicates on."""
     mixed: bool | None = None
     """Whether the workers' processors differ, so that the slowest sets the pace."""
+    warnings: Annotated[tuple[Remark, ...], Field(max_length=16)] | None = None
+    """What to know of the plan, such as values in env that win over its own; of worker 0."""
 
 
 class RestartsStatus(Model):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from xeontrain_operator.api.conditions import timestamp
 from xeontrain_operator.api.v1alpha1 import CpuStatus, ProgressStatus
 from xeontrain_operator.reconcile.situation import Situation, parse_time
+from xeontrain_operator.reconcile.text import quote
 
 LONGEST_ETA_SECONDS = 10 * 365 * 86_400
 MOST_EPOCHS = 1_000_000_000
@@ -89,6 +90,7 @@ def read_cpu(situation: Situation) -> CpuStatus | None:
         cores_per_rank=_bounded(first.get("coresPerRank"), MOST_CORES),
         comm_cores_per_rank=_bounded(first.get("commCoresPerRank"), MOST_CORES),
         mixed=len({cpu.get("model") for cpu in cpus}) > 1 if cpus else None,
+        warnings=tuple(quote(text) for text in report.get("warnings") or ()) or None,
     )
 
 

@@ -200,6 +200,15 @@ def test_required_pinning_fails_where_a_pod_is_not_guaranteed(shared: Document) 
     assert conditions(decision)["CPUPinned"] == ("False", "NotGuaranteed")
 
 
+def test_remarks_on_the_plan_are_in_the_status() -> None:
+    """A value of the user's that wins over the plan's is told where the job's CPUs are."""
+    said = "OMP_NUM_THREADS=3 is set in the environment and wins over 8"
+    life = Life()
+    life.train()
+    assert life.started(launcher=report(warnings=[said])).status["cpu"]["warnings"] == [said]
+    assert "warnings" not in life.started(launcher=report()).status["cpu"]
+
+
 def test_a_pod_on_its_way_out_ends_nothing() -> None:
     """It is being replaced: the next one is judged."""
     life = Life(spec={"pinning": "Required"})

@@ -317,11 +317,12 @@ def test_when_the_job_fails(code: int | None, options: dict[str, Any], reason: s
 def test_a_refusal_ends_the_job() -> None:
     """Before any round opens."""
     bench = Bench()
-    bench.report(2, refusal=Refusal("NotPinned", "spec.pinning is Required, but ..."))
+    bench.report(2, refusal=Refusal("NotPinned", "spec.pinning is Required, but ...", "SharedPool"))
     decision = bench.decision()
     assert decision is not None
     assert decision.failure is not None
     assert (decision.failure["worker"], decision.failure["reason"]) == (2, "NotPinned")
+    assert decision.failure["detail"] == "SharedPool"
 
 
 def test_a_members_verdict_is_adopted() -> None:

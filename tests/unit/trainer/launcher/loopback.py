@@ -64,7 +64,7 @@ class Pod:
         """Starts the container, for the first time or again."""
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "xeontrain_trainer.launcher", "--", *self.gang.command],
+                [sys.executable, *self.gang.launcher, "--", *self.gang.command],
                 env=self.gang.environ(self),
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -143,6 +143,8 @@ class Gang:
         self.workers = workers
         self.command = list(command)
         self.settings = settings
+        # What Python runs as the launcher: a test may put a machine of its own in front of it.
+        self.launcher = ["-m", "xeontrain_trainer.launcher"]
         self.ports = [free_port() for _ in range(workers)]
         self.master_port = random.randrange(20000, 30000, 100)
         self.pods: list[Pod] = []

@@ -73,6 +73,49 @@ def test_a_pool_that_shrinks_ends_no_job(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
+    ("now", "cpus", "words"),
+    [
+        pytest.param(range(4), None, "", id="unchanged"),
+        pytest.param(range(4, 8), (4, 5, 6, 7), "was 0-3 when its ranks started and is 4-7 now", id="moved"),
+        pytest.param(range(2), None, "is 0-1 now; they run where the kernel puts them", id="smaller"),
+    ],
+)
+def test_ranks_follow_a_set_that_changes_under_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    now: range,
+    cpus: tuple[int, ...] | None,
+    words: str,
+) -> None:
+    """Where the new set holds as many ranks of as many threads there is a plan for it; the status tells the
+    change until the next round."""
+    current = [GRANTED]
+    _machine(monkeypatch, lambda: current[0])
+    found = Layout(_settings(tmp_path, RANKS_PER_WORKER=2), environ={})
+    found.plan = found.plan_for(2)
+    current[0] = build(cores=8, granted=now)
+    found.look_again()
+    followed = found.follow()
+    assert (followed and followed.cpus) == cpus
+    assert words in found.cpu()["changed"]
+    assert bool(words) == bool(found.cpu()["changed"])
+    found.follow()
+    assert words in found.cpu()["changed"]
+    current[0] = GRANTED
+    found.plan_for(2)
+    assert found.cpu()["changed"] == ""
+
+
+def test_required_pinning_refuses_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The word of `CPUPinned` and its sentence, so that the operator can tell both."""
+    _machine(monkeypatch, lambda: build(cores=4, granted=range(4)))
+    refusal = Layout(_settings(tmp_path, PINNING="Required"), environ={}).refusal
+    assert refusal is not None
+    assert (refusal.reason, refusal.detail) == ("NotPinned", "SharedPool")
+    assert refusal.message.startswith("spec.pinning is Required, but SharedPool: the container may run on 4")
+
+
+@pytest.mark.parametrize(
     ("ipex", "preload"),
     [
         pytest.param("Enabled", f"{OPENMP}:{TCMALLOC}", id="enabled"),

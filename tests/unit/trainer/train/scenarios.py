@@ -119,17 +119,24 @@ def agree_precision(seconds: Sequence[tuple[float, float]], *, native: Sequence[
 
 
 def thread_affinities(cpu: int) -> dict[str, set[int]]:
-    """The CPUs of the main thread and of the threads that the group made, which was made on `cpu`."""
+    """The CPUs of the main thread, of the threads that store and group made, which were made on `cpu`, and of
+    the OpenMP threads that came after them."""
+    import torch
     from xeontrain_trainer.train import distributed
     from xeontrain_trainer.train.environment import Environment
 
     environment = Environment.from_environ(os.environ)
-    store = distributed.open_store(environment)
+    torch.set_num_threads(3)
     before = _threads()
+    store = distributed.open_store(environment, comm_cpus=[cpu])
     with distributed.process_group(store, environment=environment, backend="gloo", comm_cpus=[cpu]):
         made = _threads() - before
-        cpus = {name: os.sched_getaffinity(thread) for name, thread in made if "gloo" in name}
-        return {**cpus, "main": os.sched_getaffinity(threading.get_native_id())}
+        torch.ones(1 << 20).exp()
+        pool = _threads() - before - made
+        cpus = {f"{name}/{number}": thread for number, (name, thread) in enumerate(sorted(made))}
+        cpus |= {f"openmp/{number}": thread for number, (_, thread) in enumerate(sorted(pool))}
+        cpus["main"] = threading.get_native_id()
+        return {name: os.sched_getaffinity(thread) for name, thread in cpus.items()}
 
 
 def _threads() -> set[tuple[str, int]]:

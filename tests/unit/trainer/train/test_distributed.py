@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import pytest
+from xeontrain_trainer.threads import COMMUNICATION_NAMES
 
 from tests.unit.trainer.train import scenarios
 from tests.unit.trainer.train.ranks import run_ranks, succeeded
@@ -13,14 +14,19 @@ from tests.unit.trainer.train.ranks import run_ranks, succeeded
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
 
-def test_groups_threads_stay_on_their_cpus() -> None:
-    """Gloo's threads inherit the communication CPUs; the main thread computes where it did before."""
+def test_communication_stays_on_its_cpus() -> None:
+    """The store's and gloo's threads inherit the communication CPUs; the main thread and OpenMP's pool, made
+    after them, compute where they did before."""
     everywhere = os.sched_getaffinity(0)
     cpu = max(everywhere)
-    for affinities in succeeded(run_ranks(scenarios.thread_affinities, cpu, world_size=2)):
-        assert affinities.pop("main") == everywhere
-        assert affinities
-        assert set(map(frozenset, affinities.values())) == {frozenset({cpu})}
+    for rank, affinities in enumerate(succeeded(run_ranks(scenarios.thread_affinities, cpu, world_size=2))):
+        computes = {name: cpus for name, cpus in affinities.items() if name.startswith(("main", "openmp"))}
+        assert len(computes) == 3
+        assert set(map(frozenset, computes.values())) == {frozenset(everywhere)}
+        communicates = {name.split("/")[0]: cpus for name, cpus in affinities.items() if name not in computes}
+        assert {name for name in communicates if name.startswith(COMMUNICATION_NAMES)} >= {"gloo_tcp_loop"}
+        assert any(name.startswith("pt_tcpstore") for name in communicates) == (rank == 0)
+        assert set(map(frozenset, communicates.values())) == {frozenset({cpu})}
 
 
 @pytest.mark.parametrize(
