@@ -101,9 +101,12 @@ def thread(name, cpus=None):
 
 os.sched_setaffinity(0, {first})
 thread("gloo_tcp_loop"), thread("pt_tcpstore_uv"), thread("plain"), thread("reset", {all})
+reader, writer = os.pipe()
 if os.fork() == 0:
     thread("of-child", {all})
+    os.write(writer, b"x")
     threading.Event().wait()
+os.read(reader, 1)
 print("ready", flush=True)
 sys.stdin.read()
 os.killpg(0, 9)

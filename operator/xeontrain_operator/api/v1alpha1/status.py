@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from xeontrain_operator.api.v1alpha1.base import Model, ShortText, Timestamp, map_list
+from xeontrain_operator.api.v1alpha1.base import ATOMIC, Model, ShortText, Timestamp, map_list
 
 Phase = Literal["Pending", "Starting", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
 TriState = Literal["True", "False", "Unknown"]
@@ -91,7 +91,7 @@ class CpuStatus(Model):
     """Cores that each rank communicates on."""
     mixed: bool | None = None
     """Whether the workers' processors differ, so that the slowest sets the pace."""
-    warnings: Annotated[tuple[Remark, ...], Field(max_length=16)] | None = None
+    warnings: Annotated[tuple[Remark, ...], Field(max_length=16, json_schema_extra=ATOMIC)] | None = None
     """What to know of the plan, such as values in env that win over its own; of worker 0."""
 
 
