@@ -55,7 +55,7 @@ clean: ## Delete what tests and tools leave in this folder (never the cache fold
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Check
-.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e simulate
+.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e bench-launcher simulate
 lint: $(VENV)/ready ## Style, imports and layout
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -81,6 +81,9 @@ simulate: $(VENV)/ready ## The gang's state machine through 10,000 seeded histor
 
 bench-e2e: $(VENV)/ready model-cache ## Measure a job on the test cluster: start, first step, end, operator's cost
 	$(PY) -m tests.e2e.bench
+
+bench-launcher: $(VENV)/ready ## Measure the launcher: from its start to its first answers, and its memory
+	$(PY) -m tests.unit.trainer.launcher.bench
 
 ##@ Make
 .PHONY: manifests

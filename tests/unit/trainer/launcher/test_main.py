@@ -17,7 +17,7 @@ from xeontrain_trainer.launcher.main import main
 from xeontrain_trainer.launcher.status import metrics_text
 from xeontrain_trainer.launcher.supervisor import RankExit
 
-from tests.unit.trainer.launcher.loopback import Gang, Pod
+from tests.unit.trainer.launcher.loopback import ROOT, Gang, Pod
 
 CAUSE = RankFailure(1, 3, 1, None, "ValueError: no", 1700000000.0, False)
 
@@ -49,6 +49,23 @@ def test_modules_of_the_users_folder_do_not_stand_in_for_the_librarys(pod: Pod) 
         check=False,
     )
     assert (done.returncode, done.stderr.partition(":")[0]) == (78, "usage")
+
+
+def test_the_launcher_and_the_shim_load_the_standard_library_alone() -> None:
+    """Torch would take seconds and hundreds of MiB beside the ranks, and a user's image may lack the rest."""
+    script = (
+        "import sys; before = set(sys.modules);"
+        "import xeontrain_trainer.launcher.main, xeontrain_trainer.rank;"
+        "own = (*sys.stdlib_module_names, 'xeontrain_trainer');"
+        "print([name for name in set(sys.modules) - before if name.split('.')[0] not in own])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": str(ROOT / "trainer")},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_a_missing_variable_is_named(pod: Pod, capsys: pytest.CaptureFixture[str]) -> None:
