@@ -159,7 +159,8 @@ def test_deleted_job_leaves_nothing(ns: Namespace, thin_image: str) -> None:
 
 
 def test_uninstalling_the_chart_leaves_running_jobs_alone(ns: Namespace, thin_image: str) -> None:
-    """`helm uninstall` keeps the resource, the job and its ranks; a new install picks the job up again."""
+    """`helm uninstall` keeps the resource, the job and its ranks; a new install passes `helm test` and picks
+    the job up again."""
     ns.apply(command_job("survives", image=thin_image, script=WAITING))
     _in_round(ns, "survives", 1, 0, 1)
     uids = {pod["metadata"]["uid"] for pod in ns.list("pods")}
@@ -168,6 +169,7 @@ def test_uninstalling_the_chart_leaves_running_jobs_alone(ns: Namespace, thin_im
     assert {pod["metadata"]["uid"] for pod in ns.list("pods")} == uids
     ns.cluster.helm("install", "xeontrain", CHART, "-n", OPERATOR_NAMESPACE)
     wait_for_operator(ns.cluster)
+    ns.cluster.helm("test", "xeontrain", "-n", OPERATOR_NAMESPACE)
     _go_on(ns, "survives", 0, 1)
     job = ns.wait_for_phase("survives", "Succeeded")
     assert _restarts(job, "failures") == 0
