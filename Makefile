@@ -20,6 +20,8 @@ export HF_HOME ?= $(XEONTRAIN_CACHE)/huggingface
 PYTEST := $(PY) -m pytest
 # What of the tests the targets run: a folder, a file, options of pytest.
 TESTS ?= tests
+# Tiers whose tests take one CPU or mostly wait run in as many processes as there are CPUs, a file in one process.
+SPREAD := -n auto --dist loadfile
 
 ##@ Start here
 .PHONY: help demo test
@@ -65,13 +67,13 @@ type: $(VENV)/ready ## Types, strict
 	$(VENV)/bin/mypy
 
 unit: $(VENV)/ready ## The pure core and the pod's parts, in this process or on loopback
-	$(PYTEST) $(TESTS) -m "not cluster and not e2e and not torch"
+	$(PYTEST) $(TESTS) $(SPREAD) -m "not cluster and not e2e and not torch"
 
 torch-tests: $(VENV)/ready model-cache ## Real training in processes on this machine
 	$(PYTEST) $(TESTS) -m "torch and not e2e and not cluster"
 
 control-plane-tests: $(VENV)/ready ## CRD, chart and operator against a real API server
-	$(PYTEST) $(TESTS) -m "cluster and not e2e"
+	$(PYTEST) $(TESTS) $(SPREAD) -m "cluster and not e2e"
 
 e2e: $(VENV)/ready model-cache ## Real kubelets, pinned CPUs, real pods, real training
 	$(PYTEST) $(TESTS) -m e2e
