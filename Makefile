@@ -57,7 +57,7 @@ clean: ## Delete what tests and tools leave in this folder (never the cache fold
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Check
-.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e bench-launcher simulate
+.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e bench-launcher simulate plan-check
 lint: $(VENV)/ready ## Style, imports and layout
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -80,6 +80,9 @@ e2e: $(VENV)/ready model-cache ## Real kubelets, pinned CPUs, real pods, real tr
 
 simulate: $(VENV)/ready ## The gang's state machine through 10,000 seeded histories
 	$(PY) -m tests.unit.trainer.gang.simulate --histories 10000 --large-histories 50
+
+plan-check: $(VENV)/ready ## The plan's promises on 10,000 generated machines
+	$(PY) -m tests.unit.trainer.plan.check --machines 10000
 
 bench-e2e: $(VENV)/ready model-cache ## Measure a job on the test cluster: start, first step, end, operator's cost
 	$(PY) -m tests.e2e.bench

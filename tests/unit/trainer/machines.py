@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+import random
+import tarfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from hypothesis import strategies as st
 from xeontrain_trainer.machine import Cpu, Machine, format_cpus
@@ -42,27 +47,86 @@ def build(
     )
 
 
-@st.composite
-def machines(draw: st.DrawFn, *, max_cores: int = 12) -> Machine:
-    """Any machine, of which any CPUs are granted, with or without a quota."""
-    whole = build(
-        sockets=draw(st.integers(1, 4)),
-        nodes=draw(st.integers(1, 2)),
-        cores=draw(st.integers(1, max_cores)),
-        threads=draw(st.integers(1, 2)),
-        adjacent=draw(st.booleans()),
+@dataclass(frozen=True)
+class Pair:
+    """A machine with all its CPUs, and the same as a pod sees it that was granted some of them."""
+
+    whole: Machine
+    granted: Machine
+
+
+def random_pair(rng: random.Random, *, max_cores: int = 12) -> Pair:
+    """Any machine: sockets, nodes of unequal size, sparse numbers, CPUs that are offline, hybrid cores, nodes
+    without CPUs; of which any CPUs are granted, with or without a quota."""
+    cpus = _random_cpus(rng, max_cores=max_cores)
+    nodes = {cpu.node for cpu in cpus}
+    memory_only = range(max(nodes) + 1, max(nodes) + 1 + _rarely(rng, lambda: rng.randint(1, 4), 0))
+    whole = Machine(
+        cpus=cpus,
+        online=tuple(cpu.number for cpu in cpus),
+        quota_cpus=None,
+        memory_nodes=(*sorted(nodes), *memory_only),
+        model="Intel(R) Xeon(R) Test",
+        features=("AVX2", "AVX512F"),
     )
-    numbers = st.lists(st.sampled_from(whole.online), min_size=1, unique=True)
-    granted = draw(st.one_of(st.just(list(whole.online)), numbers))
-    quota = draw(st.one_of(st.none(), st.floats(0.1, 2.0 * len(whole.online))))
-    return Machine(
-        cpus=tuple(cpu for cpu in whole.cpus if cpu.number in set(granted)),
-        online=whole.online,
-        quota_cpus=quota,
-        memory_nodes=whole.memory_nodes,
-        model=whole.model,
-        features=whole.features,
-    )
+    quota = _rarely(rng, lambda: rng.randint(1, 20 * len(cpus)) / 10, None)
+    granted = dataclasses.replace(whole, cpus=_random_part(rng, cpus), quota_cpus=quota)
+    return Pair(whole=whole, granted=granted)
+
+
+T = TypeVar("T")
+
+
+def _rarely(rng: random.Random, value: Callable[[], T], usual: T) -> T:
+    return value() if rng.randint(0, 4) == 4 else usual
+
+
+def _random_cpus(rng: random.Random, *, max_cores: int) -> tuple[Cpu, ...]:
+    """All CPUs of a machine that are online, ascending by number."""
+    sockets, nodes = rng.randint(1, 4), rng.randint(1, 3)
+    equal = rng.randint(1, max_cores)
+    sizes = [_rarely(rng, lambda: rng.randint(1, max_cores), equal) for _ in range(sockets * nodes)]
+    numbers = _rarely(rng, lambda: sorted(rng.sample(range(90), len(sizes))), list(range(len(sizes))))
+    places = [(index, core) for index, size in enumerate(sizes) for core in range(size)]
+    # The slower cores of a hybrid machine come last and have one thread.
+    slower_from = _rarely(rng, lambda: rng.randint(0, len(places)), len(places))
+    threads = rng.randint(1, 2)
+    siblings = [[(place, thread) for thread in range(threads if place < slower_from else 1)]
+                for place in range(len(places))]  # fmt: skip
+    flat = [one for core in siblings for one in core]
+    if rng.randint(0, 1):
+        flat.sort(key=lambda one: (one[1], one[0]))
+    number_of = {one: number for number, one in enumerate(flat)}
+    online = _rarely(rng, lambda: set(rng.sample(flat, rng.randint(1, len(flat)))), set(flat))
+    cpus = []
+    for place, core in enumerate(siblings):
+        awake = sorted(number_of[one] for one in core if one in online)
+        node = numbers[places[place][0]]
+        socket = places[place][0] // nodes
+        cpus += [
+            Cpu(number=n, core=awake[0], socket=socket, node=node, efficient=place >= slower_from)
+            for n in awake
+        ]
+    return tuple(sorted(cpus, key=lambda cpu: cpu.number))
+
+
+def _random_part(rng: random.Random, cpus: tuple[Cpu, ...]) -> tuple[Cpu, ...]:
+    """All CPUs, a row of them, one thread of each core, or any."""
+    way = rng.randint(0, 3)
+    if way == 0:
+        return cpus
+    if way == 1:
+        first = rng.randint(0, len(cpus) - 1)
+        return cpus[first : rng.randint(first + 1, len(cpus))]
+    if way == 2:
+        return tuple(cpu for cpu in cpus if cpu.number == cpu.core)
+    chosen = set(rng.sample([cpu.number for cpu in cpus], rng.randint(1, len(cpus))))
+    return tuple(cpu for cpu in cpus if cpu.number in chosen)
+
+
+pairs = st.randoms(use_true_random=False).map(random_pair)
+small_pairs = st.randoms(use_true_random=False).map(lambda rng: random_pair(rng, max_cores=4))
+machines = pairs.map(lambda pair: pair.granted)
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -73,16 +137,24 @@ def write(root: Path, files: dict[str, str]) -> None:
         target.write_text(text)
 
 
+def pack(root: Path) -> Path:
+    """A tar of the folder, under a folder of its own as recorders make it."""
+    archive = root.parent / f"{root.name}.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(root, arcname=f"{root.name}/recorded")
+    return archive
+
+
 def tree_of(machine: Machine, whole: Machine, *, masks: bool = False) -> dict[str, str]:
     """`/sys` and `/proc` of the machine `whole` in a container that was granted `machine` (cgroup v2).
 
     `masks`: as old kernels write it, hexadecimal masks instead of lists.
     """
     siblings: dict[int, list[int]] = {}
-    members: dict[int, list[int]] = {}
+    members: dict[int, list[int]] = {node: [] for node in whole.memory_nodes}
     for cpu in whole.cpus:
         siblings.setdefault(cpu.core, []).append(cpu.number)
-        members.setdefault(cpu.node, []).append(cpu.number)
+        members[cpu.node].append(cpu.number)
     files = {
         "sys/devices/system/cpu/online": format_cpus(whole.online) + "\n",
         "sys/devices/system/node/has_memory": format_cpus(whole.memory_nodes) + "\n",
@@ -102,6 +174,9 @@ def tree_of(machine: Machine, whole: Machine, *, masks: bool = False) -> dict[st
             files[f"{folder}/thread_siblings"] = mask(siblings[cpu.core]) + "\n"
         else:
             files[f"{folder}/thread_siblings_list"] = format_cpus(siblings[cpu.core]) + "\n"
+    slower = [cpu.number for cpu in whole.cpus if cpu.efficient]
+    if slower:
+        files["sys/devices/cpu_atom/cpus"] = format_cpus(slower) + "\n"
     for node, numbers in members.items():
         name, text = ("cpumap", mask(numbers)) if masks else ("cpulist", format_cpus(numbers))
         files[f"sys/devices/system/node/node{node}/{name}"] = text + "\n"

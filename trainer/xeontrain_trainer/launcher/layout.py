@@ -15,6 +15,8 @@ from ..machine import (
     find_interface,
     find_library,
     format_cpus,
+    interface_names,
+    missing_preloads,
     read_machine,
 )
 from ..plan import Plan, PlanError, PlanRequest, auto_ranks, make_plan
@@ -128,7 +130,10 @@ class Layout:
                 cpu_limit_millis=settings.cpu_limit_millis,
                 pinning=settings.pinning,
                 interface=settings.interface or find_interface(settings.pod_ip),
+                interfaces=interface_names(),
+                backend=settings.backend,
                 environ=self._environ,
+                missing_preloads=missing_preloads(self._environ),
                 tcmalloc=find_library(TCMALLOC_NAMES, environ=self._environ),
                 intel_openmp=openmp,
             ),

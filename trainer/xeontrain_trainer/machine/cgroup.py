@@ -63,7 +63,8 @@ def read_oom_kills(tree: Tree) -> int:
 
 
 def _first_list(tree: Tree, *, controller: str, names: Iterable[str]) -> Optional[tuple[int, ...]]:
-    for folder in _folders(tree, controller, upwards=False):
+    # A group without the controller has no such file; what binds it is the nearest ancestor's.
+    for folder in _folders(tree, controller, upwards=True):
         for name in names:
             numbers = tree.cpus(folder, name)
             if numbers:

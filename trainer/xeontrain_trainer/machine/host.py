@@ -25,6 +25,11 @@ IFREQ_BYTES = 40
 MAX_ADDRESSES = 256
 
 
+def interface_names() -> tuple[str, ...]:
+    """Names of all network interfaces, loopback included."""
+    return tuple(sorted(name for _, name in socket.if_nameindex()))
+
+
 def find_interface(address: str) -> Optional[str]:
     """Name of the network interface that carries this IPv4 or IPv6 address; None where none does."""
     try:
@@ -75,6 +80,34 @@ def find_library(names: Sequence[str], *, environ: Mapping[str, str], root: str 
             if os.path.isfile(path):
                 return os.path.abspath(path)
     return None
+
+
+def split_preload(text: str) -> list[str]:
+    """The libraries of LD_PRELOAD: spaces and colons stand between them (ld.so(8))."""
+    return text.replace(":", " ").split()
+
+
+def missing_preloads(environ: Mapping[str, str], *, root: str = "/") -> tuple[str, ...]:
+    """What LD_PRELOAD names and the dynamic linker will not find; it goes on without, and says so in every
+    process. Names with tokens such as $LIB are taken to be there."""
+    return tuple(
+        name
+        for name in split_preload(environ.get("LD_PRELOAD", ""))
+        if "$" not in name and not _is_found(name, environ=environ, root=root)
+    )
+
+
+def _is_found(name: str, *, environ: Mapping[str, str], root: str) -> bool:
+    if "/" in name:
+        return os.path.isfile(os.path.join(root, name.lstrip("/")) if name.startswith("/") else name)
+    folders = (*environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":"), *_library_folders({}))
+    if any(os.path.isfile(os.path.join(root, folder.lstrip("/"), name)) for folder in folders if folder):
+        return True
+    try:
+        with open(os.path.join(root, "etc/ld.so.cache"), "rb") as file:
+            return b"\0" + name.encode() + b"\0" in file.read()
+    except OSError:
+        return False
 
 
 def _library_folders(environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -12,13 +12,39 @@ from typing import Any, Optional
 
 @dataclass(frozen=True)
 class Cpu:
-    """One logical CPU. `core` is the lowest CPU number among its sibling threads, so it is unique on the
-    machine."""
+    """One logical CPU.
+
+    `core`: the lowest CPU number among its sibling threads, so it is unique on the machine. `die`: number
+    within the socket. `l3`: the lowest CPU number among those that share its level-3 cache, None where it has
+    none or the kernel does not say. `efficient`: one of the slower cores of a hybrid machine.
+    """
 
     number: int
     core: int
     socket: int
     node: int
+    die: int = 0
+    l3: Optional[int] = None
+    efficient: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The CPU as plain JSON values."""
+        return vars(self).copy()
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache of the first granted CPU. `kind`: Data, Instruction or Unified. `threads`: online CPUs that
+    share it, granted or not."""
+
+    level: int
+    kind: str
+    size_kib: int
+    threads: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The cache as plain JSON values."""
+        return {"level": self.level, "kind": self.kind, "sizeKiB": self.size_kib, "threads": self.threads}
 
 
 @dataclass(frozen=True)
@@ -38,6 +64,7 @@ class Machine:
     model: str
     features: tuple[str, ...]
     mixed: bool = False
+    caches: tuple[Cache, ...] = ()
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -67,11 +94,12 @@ class Machine:
             "model": self.model,
             "instructionSet": self.instruction_set,
             "features": list(self.features),
-            "cpus": [vars(cpu).copy() for cpu in self.cpus],
+            "cpus": [cpu.to_json() for cpu in self.cpus],
             "online": list(self.online),
             "quotaCpus": self.quota_cpus,
             "memoryNodes": list(self.memory_nodes),
             "mixed": self.mixed,
+            "caches": [cache.to_json() for cache in self.caches],
         }
 
 

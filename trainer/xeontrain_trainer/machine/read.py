@@ -1,62 +1,87 @@
-"""Reads a `Machine` from `/sys` and `/proc` under a root folder: `/` of this pod, or a recording.
+"""Reads a `Machine` from `/sys` and `/proc`: of this pod, or recorded in a folder or a tar.
 
-Sources: kernel documentation of sysfs cputopology, cgroup v1 cpusets and cgroup v2 `cpuset.cpus.effective`,
-`cpu.max`. Missing files, CPUs that are offline and sparse numbers are normal: what is unknown becomes one
-core a CPU, socket 0, node 0. Host counts never stand in where a CPU set is in force.
+Sources: kernel documentation of sysfs cputopology and cache, cgroup v1 cpusets and cgroup v2
+`cpuset.cpus.effective`, `cpu.max`. Missing files, offline CPUs and sparse numbers are normal: what is unknown
+becomes one core a CPU, socket 0, node 0. Host counts never stand in where a CPU set is in force.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Optional
+from collections.abc import Iterable
+from typing import Optional, Union
 
 from .cgroup import read_cpuset, read_memory_nodes, read_oom_kills, read_quota
 from .cpuinfo import CpuInfo, parse_cpuinfo
 from .cpulist import format_cpus, parse_cpus
-from .model import FEATURE_FLAGS, Cpu, Machine
-from .tree import Tree
+from .model import FEATURE_FLAGS, Cache, Cpu, Machine
+from .tree import FolderTree, Tree
 
 CPU_DIR = "sys/devices/system/cpu"
 NODE_DIR = "sys/devices/system/node"
+# Intel's kernel driver lists the slower cores of a hybrid machine here.
+ATOM_CPUS = "sys/devices/cpu_atom/cpus"
+# Without that list: cores that reach less than this share of the fastest's clock. Favoured cores of one and
+# the same kind differ by less (Intel's own launcher of IPEX draws the line at the same place).
+SLOWER_KIND = 0.85
 
 
 class MachineError(Exception):
     """The CPUs of this machine cannot be read, or the granted set is empty."""
 
 
-def read_machine(root: str = "/", *, cpus: Optional[Iterable[int]] = None) -> Machine:
-    """The machine under `root`.
+def open_tree(path: str) -> Tree:
+    """The tree of a folder (`/`: this machine) or of a tar. Raises MachineError."""
+    if os.path.isdir(path):
+        return FolderTree(path)
+    if not os.path.exists(path):
+        raise MachineError(f"{path}: no such file or folder")
+    # Not at the top: the launcher reads no archive, and must not wait for what reads one.
+    from .archive import ArchiveError, ArchiveTree
+
+    try:
+        return ArchiveTree(path)
+    except ArchiveError as error:
+        raise MachineError(str(error)) from None
+
+
+def read_machine(source: Union[str, Tree] = "/", *, cpus: Optional[Iterable[int]] = None) -> Machine:
+    """The machine of a folder, a tar, or a tree that is open already.
 
     `cpus` names the granted CPUs (a what-if over a recording). Without it they are the affinity mask of this
     process cut by its cpuset for `/`, and the cpuset files of the recording (else all online CPUs) elsewhere.
     Raises MachineError where no CPU is left.
     """
-    tree = Tree(root)
+    tree = open_tree(source) if isinstance(source, str) else source
     online = _online(tree)
     asked = None if cpus is None else tuple(cpus)
     granted = sorted(set(_granted(tree, online) if asked is None else asked) & set(online))
     if not granted:
-        raise MachineError(_nothing_left(root, online=online, asked=asked))
+        raise MachineError(_nothing_left(tree.name, online=online, asked=asked))
     node_of = _node_of_cpus(tree)
+    slower = _slower_kind(tree, granted)
     infos = parse_cpuinfo(tree.text("proc/cpuinfo") or "")
     known = [infos[number] for number in granted if number in infos]
     return Machine(
-        cpus=tuple(_read_cpu(tree, number, node_of=node_of) for number in granted),
+        cpus=tuple(
+            _read_cpu(tree, number, node=node_of.get(number, 0), efficient=number in slower)
+            for number in granted
+        ),
         online=online,
         quota_cpus=read_quota(tree),
         memory_nodes=_memory_nodes(tree),
         model=known[0].model if known else "",
         features=_common_features(known),
         mixed=len({(info.model, _features(info)) for info in known}) > 1,
+        caches=_caches(tree, granted[0], online=online),
     )
 
 
 def count_oom_kills(root: str = "/") -> int:
     """How many processes of this container the kernel has ended for want of memory; 0 where it does not
     say."""
-    return read_oom_kills(Tree(root))
+    return read_oom_kills(FolderTree(root))
 
 
 def _nothing_left(root: str, *, online: tuple[int, ...], asked: Optional[tuple[int, ...]]) -> str:
@@ -91,7 +116,12 @@ def _granted(tree: Tree, online: tuple[int, ...]) -> tuple[int, ...]:
 
 def _status_list(tree: Tree, key: str) -> Optional[tuple[int, ...]]:
     found = re.search(rf"^{key}:\s*([\d,-]+)", tree.text("proc/self/status") or "", flags=re.MULTILINE)
-    return parse_cpus(found.group(1)) if found else None
+    if not found:
+        return None
+    try:
+        return parse_cpus(found.group(1))
+    except ValueError:
+        return None
 
 
 def _memory_nodes(tree: Tree) -> tuple[int, ...]:
@@ -122,7 +152,18 @@ def _node_of_cpus(tree: Tree) -> dict[int, int]:
     return nodes
 
 
-def _read_cpu(tree: Tree, number: int, *, node_of: Mapping[int, int]) -> Cpu:
+def _slower_kind(tree: Tree, cpus: Iterable[int]) -> frozenset[int]:
+    """Those of the CPUs that are of a hybrid machine's slower kind."""
+    listed = tree.cpus(ATOM_CPUS)
+    if listed is not None:
+        return frozenset(listed)
+    clocks = {n: tree.number(CPU_DIR, f"cpu{n}", "cpufreq/cpuinfo_max_freq") or 0 for n in cpus}
+    known = {number: clock for number, clock in clocks.items() if clock}
+    fastest = max(known.values(), default=0)
+    return frozenset(number for number, clock in known.items() if clock < SLOWER_KIND * fastest)
+
+
+def _read_cpu(tree: Tree, number: int, *, node: int, efficient: bool) -> Cpu:
     folder = f"{CPU_DIR}/cpu{number}/topology"
     siblings = (
         tree.cpus(folder, "core_cpus_list")
@@ -130,13 +171,52 @@ def _read_cpu(tree: Tree, number: int, *, node_of: Mapping[int, int]) -> Cpu:
         or tree.mask(folder, "thread_siblings")
         or (number,)
     )
-    package = tree.text(folder, "physical_package_id") or "0"
     return Cpu(
         number=number,
         core=min(siblings) if number in siblings else number,
-        socket=max(0, int(package)) if package.lstrip("-").isdigit() else 0,
-        node=node_of.get(number, 0),
+        # Unknown is -1 on some machines.
+        socket=tree.number(folder, "physical_package_id") or 0,
+        node=node,
+        die=tree.number(folder, "die_id") or 0,
+        l3=_l3(tree, number),
+        efficient=efficient,
     )
+
+
+def _cache_folders(tree: Tree, number: int) -> tuple[str, ...]:
+    folder = f"{CPU_DIR}/cpu{number}/cache"
+    return tuple(f"{folder}/index{index}" for index in _numbered(tree, folder, "index"))
+
+
+def _sharing(tree: Tree, folder: str) -> tuple[int, ...]:
+    return tree.cpus(folder, "shared_cpu_list") or tree.mask(folder, "shared_cpu_map") or ()
+
+
+def _l3(tree: Tree, number: int) -> Optional[int]:
+    # On all machines known it is the fourth entry, so the look through the folder is rarely needed.
+    usual = f"{CPU_DIR}/cpu{number}/cache/index3"
+    folders = (usual,) if tree.number(usual, "level") == 3 else _cache_folders(tree, number)
+    for folder in folders:
+        if tree.number(folder, "level") == 3:
+            return min(_sharing(tree, folder), default=number)
+    return None
+
+
+def _caches(tree: Tree, number: int, *, online: tuple[int, ...]) -> tuple[Cache, ...]:
+    caches = []
+    for folder in _cache_folders(tree, number):
+        level, size = tree.number(folder, "level"), _kib(tree.text(folder, "size") or "")
+        if level and size:
+            threads = len(set(_sharing(tree, folder)) & set(online))
+            kind = tree.text(folder, "type") or "Unified"
+            caches.append(Cache(level=level, kind=kind, size_kib=size, threads=max(1, threads)))
+    return tuple(sorted(caches, key=lambda cache: (cache.level, cache.kind)))
+
+
+def _kib(text: str) -> int:
+    """KiB of `48K` or `105M`; 0 for anything else."""
+    found = re.fullmatch(r"(\d{1,9})([KM])", text)
+    return int(found.group(1)) * (1024 if found.group(2) == "M" else 1) if found else 0
 
 
 def _features(info: CpuInfo) -> tuple[str, ...]:

@@ -1,31 +1,43 @@
-"""Small reads below a root folder. What cannot be read is None, never an exception."""
+"""Small reads of `/sys` and `/proc`: the live ones, a folder or a tar. What cannot be read is None, never an
+exception."""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from typing import Optional
 
 from .cpulist import parse_cpus
 
 
-class Tree:
-    """A file tree with `/sys` and `/proc`: the live one or a recording."""
+class Tree(ABC):
+    """A file tree with `/sys` and `/proc`. `name`: what a person calls it. `live`: this very machine's.
 
-    def __init__(self, root: str) -> None:
-        self.root = root
-        self.live = os.path.realpath(root) == "/"
+    Leading slashes of paths mean the tree's root, and no link leads out of it.
+    """
 
-    def path(self, *parts: str) -> str:
-        """Absolute path of a path of the tree; leading slashes of `parts` mean the tree's root."""
-        return os.path.join(self.root, *(part.lstrip("/") for part in parts))
+    def __init__(self, name: str, *, live: bool = False) -> None:
+        self.name = name
+        self.live = live
+
+    @abstractmethod
+    def read(self, path: str) -> Optional[bytes]:
+        """The file's content."""
+
+    @abstractmethod
+    def names(self, *parts: str) -> tuple[str, ...]:
+        """Names in a folder, sorted; empty where there is none."""
 
     def text(self, *parts: str) -> Optional[str]:
-        """The file's text, stripped."""
-        try:
-            with open(self.path(*parts), encoding="utf-8", errors="replace") as file:
-                return file.read().strip().strip("\x00")
-        except OSError:
-            return None
+        """The file's text, stripped. Archivers fill files of /sys, which are shorter than they say, with
+        NULs."""
+        content = self.read(_joined(parts))
+        return None if content is None else content.decode("utf-8", errors="replace").strip("\x00 \t\r\n")
+
+    def number(self, *parts: str) -> Optional[int]:
+        """The whole number, 0 or more, that the file holds."""
+        text = self.text(*parts) or ""
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
     def cpus(self, *parts: str) -> Optional[tuple[int, ...]]:
         """The numbers of a file in list format; None where it is missing, empty or not a list."""
@@ -48,9 +60,37 @@ class Tree:
             return None
         return tuple(number for number in range(bits.bit_length()) if bits >> number & 1)
 
-    def names(self, *parts: str) -> tuple[str, ...]:
-        """Names in a folder, sorted; empty where there is none."""
+
+class FolderTree(Tree):
+    """The tree under a folder; `/` is this machine."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root, live=os.path.realpath(root) == "/")
+        self._real = os.path.realpath(root)
+
+    def read(self, path: str) -> Optional[bytes]:
+        """A link that leads out of a recording would tell of this machine instead: such a file is missing."""
+        inside = self._inside(path)
         try:
-            return tuple(sorted(os.listdir(self.path(*parts))))
+            with open(inside or "", "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    def names(self, *parts: str) -> tuple[str, ...]:
+        inside = self._inside(_joined(parts))
+        try:
+            return tuple(sorted(os.listdir(inside))) if inside else ()
         except OSError:
             return ()
+
+    def _inside(self, path: str) -> Optional[str]:
+        full = os.path.join(self._real, path)
+        if self.live:
+            return full
+        real = os.path.realpath(full)
+        return real if real == self._real or real.startswith(self._real + os.sep) else None
+
+
+def _joined(parts: tuple[str, ...]) -> str:
+    return "/".join(part.strip("/") for part in parts)

@@ -1,8 +1,7 @@
 """The environment of each rank: threads, communication libraries, allocator.
 
-A value that is already in the environment wins, whatever we would set; where the two differ, a warning says
-so. Sources: oneCCL's environment variables, libfabric's fi_tcp(7), mallopt(3), Intel's and GNU's OpenMP
-runtimes.
+A value that is already in the environment wins, whatever we would set (own_values.py tells people). Sources:
+oneCCL's environment variables, libfabric's fi_tcp(7), mallopt(3), Intel's and GNU's OpenMP runtimes.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from ..machine import format_cpus, parse_cpus
+from ..machine import split_preload
 from .layout import Slice
 from .model import PlanRequest
 
@@ -31,11 +30,10 @@ def rank_environment(
 ) -> dict[str, str]:
     """What the plan wants in one rank, before the user's values."""
     environment = {"OMP_NUM_THREADS": str(threads)}
-    environment.update(_ccl(request, slices=slices, local_rank=local_rank))
+    environment.update(_ccl(request, slices=slices, local_rank=local_rank, bound=bound))
     environment.update(_network(request))
     environment.update(_preload(request))
-    preloaded = request.environ.get("LD_PRELOAD", environment.get("LD_PRELOAD", ""))
-    if bound and "libiomp5" in preloaded:
+    if bound and any("libiomp5" in name for name in _preloaded(request, environment)):
         # Only Intel's runtime reads these; compact binding outside a pinned set would pin to a neighbour's
         # cores.
         environment.update({"KMP_AFFINITY": "granularity=fine,compact,1,0", "KMP_BLOCKTIME": "1"})
@@ -56,37 +54,15 @@ def effective(request: PlanRequest, *, wanted: Mapping[str, str]) -> dict[str, s
     }
 
 
-def user_warnings(request: PlanRequest, *, wanted: Mapping[str, str], cpus: Sequence[int]) -> list[str]:
-    """Sentences about values that the user set and that differ from the plan's."""
-    own = effective(request, wanted=wanted)
-    warnings = [
-        f"{name}={own[name]} is set in the environment and wins over {value}"
-        for name, value in sorted(wanted.items())
-        if own[name] != value
-    ]
-    outside = _outside(request.environ.get("CCL_WORKER_AFFINITY", ""), cpus=cpus)
-    if outside:
-        warnings.append(
-            f"CCL_WORKER_AFFINITY names CPUs that the pod does not have ({format_cpus(outside)}): "
-            "oneCCL will not start. Remove it from spec.env and the plan fills it in"
-        )
-    return warnings
-
-
-def _outside(text: str, *, cpus: Sequence[int]) -> set[int]:
-    try:
-        return set(parse_cpus(text)) - set(cpus)
-    except ValueError:
-        return set()
-
-
-def _ccl(request: PlanRequest, *, slices: Sequence[Slice], local_rank: int) -> dict[str, str]:
+def _ccl(request: PlanRequest, *, slices: Sequence[Slice], local_rank: int, bound: bool) -> dict[str, str]:
     count = comm_threads(request) or max(1, len(slices[0].comm))
+    if bound:
+        affinity = [cpu for part in slices for cpu in _worker_cpus(part, count=count)]
+    else:
+        affinity = _scattered(slices[0].compute, number=count * len(slices), worker=request.worker)
     environment = {
         "CCL_WORKER_COUNT": str(count),
-        "CCL_WORKER_AFFINITY": ",".join(
-            str(cpu) for part in slices for cpu in _worker_cpus(part, count=count)
-        ),
+        "CCL_WORKER_AFFINITY": ",".join(map(str, affinity)),
         "CCL_LOCAL_RANK": str(local_rank),
         "CCL_LOCAL_SIZE": str(len(slices)),
         "CCL_PROCESS_LAUNCHER": "none",
@@ -109,6 +85,12 @@ def _worker_cpus(part: Slice, *, count: int) -> list[int]:
     return [pool[index % len(pool)] for index in range(count)]
 
 
+def _scattered(cpus: Sequence[int], *, number: int, worker: int) -> list[int]:
+    """So many CPUs of a shared pool, from the last one down, others for each worker of the job: oneCCL must
+    be given CPUs, and pods of one node must not all be given the same."""
+    return [cpus[-1 - (worker * number + index) % len(cpus)] for index in range(number)]
+
+
 def _network(request: PlanRequest) -> dict[str, str]:
     if not request.interface:
         return {}
@@ -120,8 +102,14 @@ def _preload(request: PlanRequest) -> dict[str, str]:
     memory."""
     paths = [path for path in (request.intel_openmp, request.tcmalloc) if path]
     environment = {"LD_PRELOAD": ":".join(paths)} if paths else {}
-    preloaded = request.environ.get("LD_PRELOAD", environment.get("LD_PRELOAD", ""))
-    names = [os.path.basename(path) for path in preloaded.replace(" ", ":").split(":")]
+    names = _preloaded(request, environment)
     if not any(allocator in name for name in names for allocator in OTHER_ALLOCATORS):
         environment.update(GLIBC_MALLOC)
     return environment
+
+
+def _preloaded(request: PlanRequest, wanted: Mapping[str, str]) -> list[str]:
+    """File names of the libraries that are really loaded first: the user's list in place of ours, without
+    what is not there."""
+    paths = split_preload(request.environ.get("LD_PRELOAD", wanted.get("LD_PRELOAD", "")))
+    return [os.path.basename(path) for path in paths if path not in request.missing_preloads]

@@ -1,9 +1,12 @@
-"""Cuts the granted cores into equal slices, one a rank, and finds CPUs for communication."""
+"""Cuts the granted cores into equal slices, one a rank, and finds CPUs for communication.
+
+What the rules are is in docs/plan.md; why they are so, at each of them here.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
@@ -17,6 +20,14 @@ CORES_TO_SPARE_ONE = 8
 # One communication thread feeds this many cores; more than four a rank have never paid.
 CORES_PER_COMM_THREAD = 8
 MAX_COMM_THREADS = 4
+# Fewer ranks than nodes: a slice may shrink to this share of the largest possible one if then no two ranks
+# share a node. A judgement, not a measurement: 3 ranks on 4 equal nodes get a node each (0.8), 2 ranks on 3
+# equal nodes share one (0.67).
+WORTH_A_NODE_OF_ITS_OWN = 0.8
+# What a core of a hybrid machine's slower kind is taken to do in the time of a fast one: half the width of
+# vectors at a lower clock. Threads of a rank wait for the slowest, so fast cores alone are better unless they
+# are few.
+EFFICIENT_CORE_SHARE = 0.4
 
 
 class PlanError(Exception):
@@ -66,7 +77,15 @@ def auto_ranks(
     """
     if not is_bound(machine, cpu_limit_millis=cpu_limit_millis, pinning=pinning):
         return 1
-    return len(_full_nodes(_cores_by_node(machine)))
+    return len(_full_nodes(_by_node(compute_cores(machine, ranks=1))))
+
+
+def compute_cores(machine: Machine, *, ranks: int) -> tuple[Core, ...]:
+    """The granted cores that compute: of a hybrid machine only the fast ones, where they are enough for the
+    ranks and not so few that all cores together do more."""
+    fast = tuple(core for core in machine.cores if not core[0].efficient)
+    enough = ranks <= len(fast) and len(fast) >= EFFICIENT_CORE_SHARE * len(machine.cores)
+    return fast if enough else machine.cores
 
 
 def agree_ranks(reported: Iterable[int], *, workers: int, global_batch_size: Optional[int]) -> int:
@@ -87,20 +106,17 @@ def cut(
     `comm_threads`: communication threads a rank, None for Auto. Raises PlanError where a slice would be
     empty.
     """
-    by_node = _cores_by_node(machine)
     total = len(machine.cores)
     if ranks > total:
         raise PlanError(too_many_ranks(ranks, cores=total))
-    full = _full_nodes(by_node)
-    if ranks < len(full):
-        parts = _cut_across([core for node in full for core in by_node[node]], ranks=ranks)
-    else:
-        parts = _cut_inside(by_node, ranks=ranks)
+    by_node = _by_node(compute_cores(machine, ranks=ranks))
+    full = {node: by_node[node] for node in _full_nodes(by_node)}
+    parts = _cut_across(full, ranks=ranks) if ranks < len(full) else _cut_inside(by_node, ranks=ranks)
     used = {core[0].number for part in parts for core in part}
     left = tuple(core for core in machine.cores if core[0].number not in used)
     wanted = comm_threads or auto_comm_threads(len(parts[0])) if communicates else 0
-    way = _comm_way(parts, wanted=wanted)
-    return tuple(_slice(part, wanted=wanted, way=way) for part in parts), left
+    way, number = _comm_way(parts, wanted=wanted)
+    return tuple(_slice(part, number=number, way=way) for part in parts), left
 
 
 def too_many_ranks(ranks: int, *, cores: int) -> str:
@@ -116,26 +132,73 @@ def auto_comm_threads(cores: int) -> int:
     return max(1, min(MAX_COMM_THREADS, cores // CORES_PER_COMM_THREAD))
 
 
-def _cores_by_node(machine: Machine) -> dict[int, list[Core]]:
+def _by_node(cores: Iterable[Core]) -> dict[int, list[Core]]:
+    """Cores of each NUMA node, nodes of a socket side by side."""
     by_node: dict[int, list[Core]] = {}
-    for core in machine.cores:
+    for core in sorted(cores, key=lambda core: (core[0].socket, core[0].node)):
         by_node.setdefault(core[0].node, []).append(core)
     return by_node
 
 
-def _full_nodes(by_node: dict[int, list[Core]]) -> list[int]:
+def _full_nodes(by_node: Mapping[int, Sequence[Core]]) -> list[int]:
     """Nodes with at least half of the largest share: a node with a stray core is no home for a rank."""
     largest = max(len(cores) for cores in by_node.values())
     return [node for node, cores in by_node.items() if 2 * len(cores) >= largest]
 
 
-def _cut_across(cores: Sequence[Core], *, ranks: int) -> list[Sequence[Core]]:
-    """Fewer ranks than nodes: neighbouring nodes are joined."""
-    size = len(cores) // ranks
-    return [cores[rank * size : (rank + 1) * size] for rank in range(ranks)]
+def _cut_across(by_node: Mapping[int, Sequence[Core]], *, ranks: int) -> list[Sequence[Core]]:
+    """Fewer ranks than nodes: whole nodes are joined, where the slices do not become much smaller by that;
+    else neighbouring ranks share a node."""
+    cores = [core for node in by_node.values() for core in node]
+    largest = len(cores) // ranks
+    nodes = list(by_node.values())
+    # Neighbours first: they are of one socket.
+    groups = max(_neighbours(nodes, groups=ranks), _fullest(nodes, groups=ranks), key=_smallest)
+    size = min(largest, _smallest(groups))
+    if size < WORTH_A_NODE_OF_ITS_OWN * largest:
+        return [cores[rank * largest : (rank + 1) * largest] for rank in range(ranks)]
+    return [_from_fewest(group, size=size) for group in groups]
 
 
-def _cut_inside(by_node: dict[int, list[Core]], *, ranks: int) -> list[Sequence[Core]]:
+Group = list[Sequence[Core]]
+
+
+def _smallest(groups: Sequence[Group]) -> int:
+    """Cores of the smallest group."""
+    return min(sum(len(node) for node in group) for group in groups)
+
+
+def _neighbours(nodes: Sequence[Sequence[Core]], *, groups: int) -> list[Group]:
+    """So many groups of neighbouring nodes, the smallest as large as can be."""
+    size = sum(len(node) for node in nodes) // groups
+    while True:
+        filled: list[Group] = [[]]
+        for node in nodes:
+            if len(filled) < groups and sum(map(len, filled[-1])) >= size:
+                filled.append([])
+            filled[-1].append(node)
+        if len(filled) == groups and _smallest(filled) >= size:
+            return filled
+        size -= 1
+
+
+def _fullest(nodes: Sequence[Sequence[Core]], *, groups: int) -> list[Group]:
+    """So many groups, each of the largest nodes left put into the smallest group, in the order of nodes."""
+    filled: list[list[int]] = [[] for _ in range(groups)]
+    for index in sorted(range(len(nodes)), key=lambda index: -len(nodes[index])):
+        min(filled, key=lambda group: sum(len(nodes[i]) for i in group)).append(index)
+    return [[nodes[index] for index in sorted(group)] for group in sorted(filled, key=min)]
+
+
+def _from_fewest(group: Group, *, size: int) -> Sequence[Core]:
+    """So many cores of as few nodes as can be, in the order of nodes."""
+    taken: dict[int, Sequence[Core]] = {}
+    for index in sorted(range(len(group)), key=lambda index: -len(group[index])):
+        taken[index] = group[index][: size - sum(map(len, taken.values()))]
+    return [core for index in sorted(taken) for core in taken[index]]
+
+
+def _cut_inside(by_node: Mapping[int, Sequence[Core]], *, ranks: int) -> list[Sequence[Core]]:
     """The largest equal slices of which each lies in one node, spread over the nodes that have room."""
     size = max(len(cores) for cores in by_node.values())
     while sum(len(cores) // size for cores in by_node.values()) < ranks:
@@ -150,22 +213,23 @@ def _cut_inside(by_node: dict[int, list[Core]], *, ranks: int) -> list[Sequence[
     ]
 
 
-def _comm_way(parts: Sequence[Sequence[Core]], *, wanted: int) -> str:
-    """Where communication threads go, the same for every rank: `siblings`, `cores` or `none`."""
+def _comm_way(parts: Sequence[Sequence[Core]], *, wanted: int) -> tuple[str, int]:
+    """Where communication threads go, the same for every rank, and to how many CPUs: `siblings`, `cores` or
+    `none`. One idle sibling is worth more than whole cores taken from the arithmetic."""
     siblings = min(sum(len(core) - 1 for core in part) for part in parts)
     size = len(parts[0])
-    if wanted and siblings >= wanted:
-        return "siblings"
+    if wanted and siblings:
+        return "siblings", min(wanted, siblings)
     if wanted and size >= CORES_TO_SPARE_ONE and 2 * wanted <= size:
-        return "cores"
-    return "none"
+        return "cores", wanted
+    return "none", 0
 
 
-def _slice(part: Sequence[Core], *, wanted: int, way: str) -> Slice:
+def _slice(part: Sequence[Core], *, number: int, way: str) -> Slice:
     firsts = tuple(core[0].number for core in part)
     nodes = tuple(sorted({core[0].node for core in part}))
     if way == "cores":
-        return Slice(compute=firsts[:-wanted], comm=firsts[-wanted:], nodes=nodes)
+        return Slice(compute=firsts[:-number], comm=firsts[-number:], nodes=nodes)
     spare = [cpu.number for core in part for cpu in core[1:]]
-    comm = tuple(spare[-wanted:]) if way == "siblings" else ()
+    comm = tuple(spare[-number:]) if way == "siblings" else ()
     return Slice(compute=firsts, comm=comm, nodes=nodes)

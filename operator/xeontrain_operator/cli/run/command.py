@@ -97,6 +97,7 @@ def _not_enforced(spec: XeonTrainJobSpec) -> list[str]:
         "image": spec.image is not None,
         "node pool": spec.node_pool is not None,
         "placement": spec.placement != type(spec.placement)(),
+        "network interface": spec.distributed.interface is not None,
     }
     return [name for name, is_asked in asked.items() if is_asked]
 

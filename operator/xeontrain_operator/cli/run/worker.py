@@ -73,6 +73,8 @@ def prepare_worker(
     if not any(variable.name == "HOME" for variable in job.spec.env):
         # The pod has none; here a person has one, with the caches of models in it.
         variables.pop("HOME", None)
+    # All talk over the loopback interface here, whatever the job's pods have.
+    variables.pop(c.ENV_INTERFACE, None)
     variables |= _places(job, own=own, mounts=mounts, folders=folders)
     variables |= _network(number=number, cpus=cpus, ports=ports)
     argv = _argv(container["command"], variables)

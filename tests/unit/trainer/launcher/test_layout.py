@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +71,27 @@ def test_a_pool_that_shrinks_ends_no_job(tmp_path: Path, monkeypatch: pytest.Mon
     assert found.plan_for(2) == found.plan
     with pytest.raises(PlanError, match=r"spec\.ranksPerWorker"):
         found.plan_for(3)
+
+
+def test_an_interface_that_is_not_there_is_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No rank is left to wait on it."""
+    _machine(monkeypatch, lambda: GRANTED)
+    settings = _settings(tmp_path, INTERFACE="eth77")
+    found = Layout(settings, environ={})
+    assert found.refusal is not None
+    assert found.refusal.reason == "PlanImpossible"
+    assert found.refusal.message.startswith("spec.distributed.interface is eth77, but the pod has ")
+    assert Layout(dataclasses.replace(settings, interface="lo"), environ={}).refusal is None
+
+
+def test_a_preload_that_is_not_there_is_told_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _machine(monkeypatch, lambda: GRANTED)
+    found = Layout(_settings(tmp_path), environ={"LD_PRELOAD": "/opt/none.so"})
+    assert any("/opt/none.so, which is not there" in line for line in found.describe())
 
 
 @pytest.mark.parametrize(

@@ -177,8 +177,9 @@ def test_failures_end_the_job(
     [
         ({"PINNING": "Required"}, "NotPinned", "spec.pinning is Required"),
         ({"RANKS_PER_WORKER": 64}, "PlanImpossible", "64"),
+        ({"INTERFACE": "eth77"}, "PlanImpossible", "spec.distributed.interface is eth77"),
     ],
-    ids=["not-pinned", "more-ranks-than-cores"],
+    ids=["not-pinned", "more-ranks-than-cores", "no-such-interface"],
 )
 def test_what_cannot_work_ends_before_any_rank(
     tmp_path: Path, settings: dict[str, Any], reason: str, says: str

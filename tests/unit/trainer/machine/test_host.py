@@ -6,7 +6,13 @@ import socket
 from pathlib import Path
 
 import pytest
-from xeontrain_trainer.machine import TCMALLOC_NAMES, find_interface, find_library
+from xeontrain_trainer.machine import (
+    TCMALLOC_NAMES,
+    find_interface,
+    find_library,
+    interface_names,
+    missing_preloads,
+)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10"])
@@ -47,3 +53,33 @@ def test_library(tmp_path: Path, present: list[str], found: int | None) -> None:
         (tmp_path / name).write_bytes(b"")
     path = find_library(TCMALLOC_NAMES, environ={"CONDA_PREFIX": "/opt/conda"}, root=str(tmp_path))
     assert path == (None if found is None else str(tmp_path / present[found]))
+
+
+def test_interfaces_of_this_machine() -> None:
+    assert "lo" in interface_names()
+
+
+@pytest.mark.parametrize(
+    ("preload", "missing"),
+    [
+        pytest.param("", (), id="unset"),
+        pytest.param("/opt/a.so", (), id="there"),
+        pytest.param("/opt/a.so:/opt/b.so", ("/opt/b.so",), id="one-of-two"),
+        pytest.param("/opt/a.so /opt/b.so", ("/opt/b.so",), id="spaces-part-as-colons-do"),
+        pytest.param("/opt", ("/opt",), id="a-folder"),
+        pytest.param("libc.so.9", (), id="in-the-linkers-cache"),
+        pytest.param("libown.so", (), id="in-the-library-path"),
+        pytest.param("libd.so", ("libd.so",), id="a-name-found-nowhere"),
+        pytest.param("/usr/$LIB/x.so", (), id="a-token-is-the-linkers-affair"),
+    ],
+)
+def test_what_of_a_preload_is_not_there(tmp_path: Path, preload: str, missing: tuple[str, ...]) -> None:
+    for name, content in {
+        "opt/a.so": b"",
+        "own/libown.so": b"",
+        "etc/ld.so.cache": b"x\0libc.so.9\0y",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    environ = {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": "/own"}
+    assert missing_preloads(environ, root=str(tmp_path)) == missing

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from xeontrain_trainer.machine import Machine, MachineError, count_oom_kills, read_machine
+from xeontrain_trainer.machine import Cache, MachineError, count_oom_kills, read_machine
 
-from tests.unit.trainer.machines import build, cpuinfo, machines, mask, tree_of, write
+from tests.unit.trainer.machines import Pair, build, cpuinfo, mask, pack, small_pairs, tree_of, write
 
 WHOLE = build(sockets=2, cores=4, threads=2)
 
 
-@given(st.data(), st.booleans())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(small_pairs, st.booleans(), st.booleans())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_reads_back_any_machine(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, masks: bool
+    tmp_path_factory: pytest.TempPathFactory, pair: Pair, masks: bool, packed: bool
 ) -> None:
-    """What is written as files of /sys and /proc is read as the same machine, in lists and in masks."""
-    machine = data.draw(machines(max_cores=5))
-    whole = _whole_of(machine)
+    """What is written as files of /sys and /proc is read as the same machine: in lists and in masks, from a
+    folder and from a tar."""
+    machine = pair.granted
     root = tmp_path_factory.mktemp("machine")
-    write(root, tree_of(machine, whole, masks=masks))
-    read = read_machine(str(root))
+    write(root, tree_of(machine, pair.whole, masks=masks))
+    read = read_machine(str(pack(root)) if packed else str(root))
     assert read.cpus == machine.cpus
     assert read.online == machine.online
     assert read.memory_nodes == machine.memory_nodes
@@ -34,24 +35,6 @@ def test_reads_back_any_machine(
     assert read.quota_cpus == (
         None if machine.quota_cpus is None else pytest.approx(machine.quota_cpus, abs=1e-5)
     )
-
-
-def _whole_of(machine: Machine) -> Machine:
-    """The machine with all its CPUs granted: the inverse of what the strategy did."""
-    count = len(machine.online)
-    for sockets in range(1, 5):
-        for nodes in (1, 2):
-            for threads in (1, 2):
-                for adjacent in (False, True):
-                    cores, rest = divmod(count, sockets * nodes * threads)
-                    if rest or not cores:
-                        continue
-                    whole = build(
-                        sockets=sockets, nodes=nodes, cores=cores, threads=threads, adjacent=adjacent
-                    )
-                    if set(machine.cpus) <= set(whole.cpus) and whole.memory_nodes == machine.memory_nodes:
-                        return whole
-    raise AssertionError("no machine has these CPUs")
 
 
 CONTAINER_V1 = {
@@ -88,6 +71,12 @@ PROCESS_V2 = {
     "sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
     "sys/fs/cgroup/a/cpu.max": "75000 50000\n",
 }
+# systemd hands the cpuset controller down only as far as somebody has asked for it.
+PARENT_V2 = {
+    **{path: text for path, text in PROCESS_V2.items() if "cpuset" not in path},
+    "sys/fs/cgroup/cpuset.cpus.effective": "0-15\n",
+    "sys/fs/cgroup/a/cpuset.cpus.effective": "2-3\n",
+}
 HYBRID = {
     **PROCESS_V1,
     "proc/self/mountinfo": PROCESS_V1["proc/self/mountinfo"]
@@ -108,6 +97,7 @@ STATUS_ONLY = {"proc/self/status": "Name:\tx\nCpus_allowed_list:\t2-3\nMems_allo
         pytest.param(CONTAINER_V1, 1.5, id="cgroup-v1-container"),
         pytest.param(PROCESS_V1, 1.5, id="cgroup-v1-ancestor-quota"),
         pytest.param(PROCESS_V2, 1.5, id="cgroup-v2-ancestor-quota"),
+        pytest.param(PARENT_V2, 1.5, id="cgroup-v2-set-of-an-ancestor"),
         pytest.param(HYBRID, 1.5, id="hybrid"),
         pytest.param(BARE_CPUSET, None, id="cpuset-file-system"),
         pytest.param(STATUS_ONLY, None, id="no-cgroup-files"),
@@ -196,6 +186,55 @@ def test_memory_nodes_are_those_allowed_that_have_memory(tmp_path: Path) -> None
     tree["sys/devices/system/node/has_memory"] = "1\n"
     write(tmp_path, tree)
     assert read_machine(str(tmp_path)).memory_nodes == (1,)
+
+
+CPU0 = "sys/devices/system/cpu/cpu0"
+
+
+def test_dies_and_caches(tmp_path: Path) -> None:
+    """Threads that share a level-3 cache are known by the first of them; sizes are those of the first CPU."""
+    files = {"proc/stat": "cpu0 1\ncpu1 1\ncpu2 1\n"}
+    for number, (die, shared) in enumerate([("0", "0-1"), ("0", "0-1"), ("1", "2")]):
+        folder = f"sys/devices/system/cpu/cpu{number}"
+        files[f"{folder}/topology/die_id"] = die
+        for index, (level, kind, size) in enumerate([(1, "Data", "48K"), (3, "Unified", "105M")]):
+            files |= {
+                f"{folder}/cache/index{index}/level": f"{level}\n",
+                f"{folder}/cache/index{index}/type": f"{kind}\n",
+                f"{folder}/cache/index{index}/size": f"{size}\n",
+                f"{folder}/cache/index{index}/shared_cpu_list": shared if level == 3 else f"{number}",
+            }
+    write(tmp_path, files)
+    machine = read_machine(str(tmp_path))
+    assert [(cpu.die, cpu.l3) for cpu in machine.cpus] == [(0, 0), (0, 0), (1, 2)]
+    assert machine.caches == (Cache(1, "Data", 48, 1), Cache(3, "Unified", 105 * 1024, 2))
+
+
+@pytest.mark.parametrize(
+    ("files", "slower"),
+    [
+        pytest.param({"sys/devices/cpu_atom/cpus": "2-3"}, [2, 3], id="intels-list"),
+        pytest.param({"sys/devices/cpu_atom/cpus": "7"}, [], id="none-of-them-granted"),
+        pytest.param({f"{CPU0[:-1]}3/cpufreq/cpuinfo_max_freq": "3900000"}, [3], id="much-lower-clock"),
+        pytest.param({f"{CPU0[:-1]}3/cpufreq/cpuinfo_max_freq": "4800000"}, [], id="favoured-cores"),
+        pytest.param({}, [], id="unknown"),
+    ],
+)
+def test_the_slower_kind_of_core(tmp_path: Path, files: dict[str, str], slower: list[int]) -> None:
+    clocks = {f"{CPU0[:-1]}{n}/cpufreq/cpuinfo_max_freq": "5000000" for n in range(4)} if files else {}
+    write(tmp_path, {"proc/stat": "cpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n", **clocks, **files})
+    machine = read_machine(str(tmp_path))
+    assert [cpu.number for cpu in machine.cpus if cpu.efficient] == slower
+
+
+def test_memory_without_cpus_is_a_node_of_its_own(tmp_path: Path) -> None:
+    """As with memory behind CXL: no rank lives there, and memory may come from there."""
+    tree = tree_of(WHOLE, dataclasses.replace(WHOLE, memory_nodes=(0, 1, 4)))
+    tree["sys/fs/cgroup/cpuset.mems.effective"] = "0-1,4\n"
+    write(tmp_path, tree)
+    machine = read_machine(str(tmp_path))
+    assert machine.memory_nodes == (0, 1, 4)
+    assert {cpu.node for cpu in machine.cpus} == {0, 1}
 
 
 @pytest.mark.parametrize(

@@ -1,34 +1,18 @@
-"""Recordings of real machines (from hwloc's and util-linux's test suites) are read as what they are.
-
-They are not part of this repository: XEONTRAIN_TOPOLOGIES names the folder with the archives, by default
-`../shared/data/topologies` beside the repository. The generated machines of the other modules run everywhere.
-"""
+"""Recordings of real machines (from hwloc's and util-linux's test suites) are read as what they are, and have
+a plan for any part of their CPUs."""
 
 from __future__ import annotations
 
-import os
-import re
-import tarfile
-from pathlib import Path
+import dataclasses
+import random
+from collections.abc import Iterator
 
 import pytest
-from xeontrain_trainer.machine import format_cpus, read_machine
-from xeontrain_trainer.plan import PlanRequest, auto_ranks, largest_ranks, make_plan
+from xeontrain_trainer.machine import Cpu, Machine, format_cpus, read_machine
+from xeontrain_trainer.plan import PlanRequest, auto_ranks, largest_ranks
 
-FOLDER = Path(
-    os.environ.get("XEONTRAIN_TOPOLOGIES")
-    or Path(__file__).resolve().parents[5] / "shared" / "data" / "topologies"
-)
-needs_recordings = pytest.mark.skipif(
-    not FOLDER.is_dir() and "XEONTRAIN_TOPOLOGIES" not in os.environ,
-    reason=f"no recordings in {FOLDER}: set XEONTRAIN_TOPOLOGIES to a folder that holds them",
-)
-
-# The files that are read, of the thousands in an archive.
-READ = re.compile(
-    r"/proc/(stat|cpuinfo|mounts|self/\w+)$|/cpuset/.*(cpus|mems)$|/cpuset\.|/cpu/online$|/cpu\d+/online$"
-    r"|/topology/(thread_siblings|core_cpus|physical_package_id)|/node/has_\w+$|/node\d+/cpu(list|map)$"
-)
+from tests.unit.trainer.plan.invariants import check
+from tests.unit.trainer.recordings import FOLDER, needs_recordings
 
 # archive: granted CPUs, online CPUs, physical cores granted, their NUMA nodes, ranks that Auto takes
 EXPECTED = {
@@ -46,34 +30,56 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    target = tmp_path_factory.mktemp("recording")
-    with tarfile.open(FOLDER / request.param) as archive:
-        wanted = [member for member in archive.getmembers() if member.isfile() and READ.search(member.name)]
-        archive.extractall(target, members=wanted, filter="tar")
-    return next(target.iterdir())
+def recorded(request: pytest.FixtureRequest) -> tuple[str, Machine]:
+    return request.param, read_machine(str(FOLDER / request.param))
+
+
+each = pytest.mark.parametrize(
+    "recorded", [pytest.param(name, id=name.split(".tar")[0]) for name in EXPECTED], indirect=True
+)
 
 
 @needs_recordings
-@pytest.mark.parametrize(
-    ("recording", "expected"),
-    [pytest.param(name, values, id=name.split(".tar")[0]) for name, values in EXPECTED.items()],
-    indirect=["recording"],
-)
-def test_recorded_machine(recording: Path, expected: tuple[str, int, int, list[int], int]) -> None:
+@each
+def test_recorded_machine(recorded: tuple[str, Machine]) -> None:
     """Granted set, cores, nodes and the ranks that Auto takes are as a person reads them there."""
-    machine = read_machine(str(recording))
-    cpus, online, cores, nodes, ranks = expected
+    name, machine = recorded
+    cpus, online, cores, nodes, ranks = EXPECTED[name]
     assert format_cpus(machine.numbers) == cpus
     assert len(machine.online) == online
     assert len(machine.cores) == cores
     assert sorted({cpu.node for cpu in machine.cpus}) == nodes
     assert auto_ranks(machine) == ranks
     assert machine.model
+    assert machine.caches
 
-    # Any number of ranks that fits has a plan inside the granted set.
-    for ranks in range(1, largest_ranks(machine) + 1):
-        plan = make_plan(machine, PlanRequest(ranks=ranks, workers=2))
-        used = [cpu for rank in plan.ranks for cpu in (*rank.compute_cpus, *rank.comm_cpus)]
-        assert len(used) == len(set(used))
-        assert set(used) <= set(machine.numbers)
+
+def parts(machine: Machine) -> Iterator[tuple[Cpu, ...]]:
+    """The whole set and parts of it: halves, one thread a core, every second CPU, a few by chance."""
+    cpus, half = machine.cpus, (len(machine.cpus) + 1) // 2
+    yield from (cpus, cpus[:half], cpus[-half:], cpus[::2], cpus[:1])
+    yield tuple(core[0] for core in machine.cores)
+    rng = random.Random(7)
+    for _ in range(4):
+        chosen = set(rng.sample(machine.numbers, rng.randint(1, len(cpus))))
+        yield tuple(cpu for cpu in cpus if cpu.number in chosen)
+
+
+@needs_recordings
+@each
+def test_plans_of_any_part(recorded: tuple[str, Machine]) -> None:
+    """Every promise of the plan holds for each number of ranks up to the nodes and beyond, on each part."""
+    for cpus in parts(recorded[1]):
+        machine = dataclasses.replace(recorded[1], cpus=cpus)
+        most = largest_ranks(machine)
+        for ranks in [None, *range(1, min(most, 12) + 1), most]:
+            check(machine, PlanRequest(ranks=ranks, workers=2))
+
+
+@needs_recordings
+def test_a_hybrid_machine_is_known_as_one() -> None:
+    """Six fast cores of two threads, eight slower ones: a rank computes on the fast ones."""
+    machine = read_machine(str(FOLDER / "20em64t-hybrid-1p6c2t+2ca4co1t.tar.bz2"))
+    assert format_cpus(cpu.number for cpu in machine.cpus if cpu.efficient) == "12-19"
+    plan = check(machine, PlanRequest(workers=2))
+    assert format_cpus(plan.ranks[0].compute_cpus) == "0,2,4,6,8,10"

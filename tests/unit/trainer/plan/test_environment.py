@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from xeontrain_trainer.plan import PlanRequest, make_plan, plan_from_json
+from xeontrain_trainer.plan import PlanError, PlanRequest, make_plan, plan_from_json
 
 from tests.unit.trainer.machines import build
 
@@ -97,9 +97,75 @@ def test_a_fixed_local_rank_cannot_win() -> None:
     assert [rank.environment["CCL_LOCAL_RANK"] for rank in plan.ranks] == ["0", "1"]
 
 
-def test_an_affinity_outside_the_set_is_named() -> None:
-    plan = make_plan(build(), PlanRequest(environ={"CCL_WORKER_AFFINITY": "0,99"}))
-    assert any("(99)" in warning and "oneCCL will not start" in warning for warning in plan.warnings)
+@pytest.mark.parametrize(
+    ("affinity", "sentence"),
+    [
+        pytest.param("99", "CPUs that the pod does not have (99)", id="outside"),
+        pytest.param("auto", "means the last CPUs of the host", id="auto"),
+        pytest.param("2,3", "has 2 entries, but 1 x CCL_WORKER_COUNT=1 are needed", id="too-long"),
+    ],
+)
+def test_an_affinity_that_oneccl_dies_of_is_named(affinity: str, sentence: str) -> None:
+    """Refused where oneCCL is asked for; a warning where it may not be used at all."""
+    plan = make_plan(build(), PlanRequest(environ={"CCL_WORKER_AFFINITY": affinity}))
+    assert any(sentence in warning and "spec.env" in warning for warning in plan.warnings)
+
+
+def test_oneccl_asked_for_with_cpus_of_others_is_refused() -> None:
+    request = PlanRequest(environ={"CCL_WORKER_AFFINITY": "99"}, backend="CCL")
+    with pytest.raises(PlanError, match=r"\(99\): oneCCL will not start\. Remove it from spec\.env"):
+        make_plan(build(), request)
+
+
+@pytest.mark.parametrize("affinity", ["3", "0-0"])
+def test_an_affinity_of_the_users_that_fits_is_only_named(affinity: str) -> None:
+    plan = make_plan(build(), PlanRequest(environ={"CCL_WORKER_AFFINITY": affinity}, ranks=1, workers=2))
+    assert plan.ranks[0].environment["CCL_WORKER_AFFINITY"] == affinity
+    assert not any("will not start" in warning for warning in plan.warnings)
+
+
+def test_workers_of_a_shared_pool_do_not_pin_oneccl_to_the_same_cpus() -> None:
+    pool = build(cores=8)
+    lists = [
+        make_plan(pool, PlanRequest(ranks=2, workers=3, worker=worker, cpu_limit_millis=4000))
+        .ranks[0]
+        .environment["CCL_WORKER_AFFINITY"]
+        for worker in range(3)
+    ]
+    assert lists == ["7,6", "5,4", "3,2"]
+
+
+def test_a_library_that_is_not_there_is_named_and_counts_for_nothing() -> None:
+    """The linker goes on without it: no variable of its runtime, and glibc is told to keep memory."""
+    path = "/opt/libiomp5.so:/opt/libtcmalloc.so.4"
+    request = PlanRequest(environ={"LD_PRELOAD": path}, missing_preloads=tuple(path.split(":")))
+    plan = make_plan(build(), request)
+    assert "/opt/libiomp5.so, which is not there" in " ".join(plan.warnings)
+    assert "spec.env (LD_PRELOAD)" in " ".join(plan.warnings)
+    assert plan.ranks[0].environment.items() >= {"MALLOC_TOP_PAD_": "67108864"}.items()
+    assert "KMP_AFFINITY" not in plan.ranks[0].environment
+
+
+def test_an_interface_that_does_not_exist_is_refused_before_a_rank_waits_on_it() -> None:
+    with pytest.raises(PlanError, match=r"spec\.distributed\.interface is eth9, but the pod has eth0, lo:"):
+        make_plan(build(), PlanRequest(interface="eth9", interfaces=("eth0", "lo")))
+    make_plan(build(), PlanRequest(interface="eth9", interfaces=None))
+
+
+@pytest.mark.parametrize(
+    ("value", "missing"),
+    [
+        pytest.param("eth0", [], id="there"),
+        pytest.param("eth0,eth0", [], id="several-connections"),
+        pytest.param("eth9,eth0", ["eth9"], id="not-there"),
+    ],
+)
+def test_an_interface_of_the_users_environment_is_looked_for(value: str, missing: list[str]) -> None:
+    environ = {"GLOO_SOCKET_IFNAME": value}
+    request = PlanRequest(interface="eth0", interfaces=("eth0", "lo"), environ=environ)
+    text = [warning for warning in make_plan(build(), request).warnings if "will not find" in warning]
+    assert len(text) == len(missing)
+    assert all(name in warning for name, warning in zip(missing, text, strict=True))
 
 
 @pytest.mark.parametrize("document", [{}, {"ranks": [{}]}, {"ranks": 3}], ids=str)

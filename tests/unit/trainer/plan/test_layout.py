@@ -6,8 +6,16 @@ import dataclasses
 from typing import Any
 
 import pytest
-from xeontrain_trainer.machine import format_cpus
-from xeontrain_trainer.plan import Plan, PlanRequest, agree_ranks, auto_ranks, largest_ranks, make_plan
+from xeontrain_trainer.machine import Machine, format_cpus
+from xeontrain_trainer.plan import (
+    Plan,
+    PlanError,
+    PlanRequest,
+    agree_ranks,
+    auto_ranks,
+    largest_ranks,
+    make_plan,
+)
 
 from tests.unit.trainer.machines import build
 
@@ -70,12 +78,107 @@ def layout(plan: Plan) -> list[tuple[str, str]]:
             id="communication-threads-as-asked",
         ),
         pytest.param({"cores": 16}, {"workers": 1}, [("0-15", "")], id="nobody-to-talk-to"),
+        pytest.param(
+            {"cores": 16, "threads": 2, "granted": [*range(16), 16]},
+            {},
+            [("0-15", "16")],
+            id="one-idle-sibling-before-whole-cores",
+        ),
+        pytest.param(
+            {"sockets": 2, "nodes": 2, "cores": 4},
+            {"ranks": 2},
+            [("0-6", "7"), ("8-14", "15")],
+            id="whole-sockets-are-joined",
+        ),
+        pytest.param(
+            {"sockets": 2, "nodes": 2, "cores": 4},
+            {"ranks": 3},
+            [("0-3", ""), ("4-7", ""), ("8-11", "")],
+            id="a-node-each-rather-than-a-shared-one",
+        ),
+        pytest.param(
+            {"sockets": 3, "cores": 4},
+            {"ranks": 2},
+            [("0-5", ""), ("6-11", "")],
+            id="a-shared-node-rather-than-a-third-of-the-cores",
+        ),
+        pytest.param(
+            # 4, 2, 4 and 2 cores a node: neighbours would give 6 and 6 as well, so they are joined.
+            {"sockets": 2, "nodes": 2, "cores": 4, "granted": [0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13]},
+            {"ranks": 2},
+            [("0-5", ""), ("8-13", "")],
+            id="unequal-nodes-joined-to-equal-slices",
+        ),
+        pytest.param(
+            # 4, 4, 2 and 2: only nodes that are no neighbours make equal slices.
+            {"sockets": 2, "nodes": 2, "cores": 4, "granted": [*range(8), 8, 9, 12, 13]},
+            {"ranks": 2},
+            [("0-3,8-9", ""), ("4-7,12-13", "")],
+            id="nodes-joined-across-sockets-for-equal-slices",
+        ),
     ],
 )  # fmt: skip
 def test_layout(machine: dict[str, Any], request_: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     plan = make_plan(build(**machine), PlanRequest(**{"workers": 2, **request_}))
     assert plan.bound
     assert layout(plan) == expected
+
+
+def hybrid(*, fast: int, slow: int) -> Machine:
+    """Fast cores of two threads, then slower ones of one."""
+    whole = build(cores=fast + slow, threads=2, adjacent=True)
+    slower = range(2 * fast, 2 * (fast + slow))
+    cpus = (dataclasses.replace(cpu, efficient=cpu.number in slower) for cpu in whole.cpus)
+    return dataclasses.replace(
+        whole, cpus=tuple(cpu for cpu in cpus if not cpu.efficient or cpu.core == cpu.number)
+    )
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "ranks", "expected", "sentence"),
+    [
+        pytest.param(4, 4, 1, [("0,2,4,6", "7")], "4 slower cores", id="fast-cores-alone"),
+        pytest.param(4, 4, 2, [("0,2", "3"), ("4,6", "7")], "(CPUs 8,10,12,14)", id="each-rank-fast-cores"),
+        pytest.param(
+            1, 4, 1, [("0,2,4,6,8", "1")], "the slower ones set the pace", id="too-few-fast-cores-to-be-alone"
+        ),
+        pytest.param(
+            2,
+            2,
+            4,
+            [("0", ""), ("2", ""), ("4", ""), ("6", "")],
+            "share the compute",
+            id="a-rank-for-each-core",
+        ),
+        pytest.param(0, 4, 1, [("0,2,4,6", "")], "share the compute", id="slower-cores-only"),
+    ],
+)
+def test_a_hybrid_machine_computes_on_one_kind_of_core(
+    fast: int, slow: int, ranks: int, expected: list[tuple[str, str]], sentence: str
+) -> None:
+    plan = make_plan(hybrid(fast=fast, slow=slow), PlanRequest(ranks=ranks, workers=2))
+    assert layout(plan) == expected
+    assert sentence in " ".join(plan.warnings)
+
+
+@pytest.mark.parametrize(
+    ("quota", "limit_millis", "sentence"),
+    [
+        pytest.param(
+            2.5, 4000, "a CFS quota of 2.5 CPUs is below spec.resources.cpu (4)", id="below-the-limit"
+        ),
+        pytest.param(4.0, 4000, None, id="as-large-as-the-limit"),
+        pytest.param(2.5, None, None, id="no-limit"),
+    ],
+)
+def test_a_quota_below_the_limit_is_named(
+    quota: float, limit_millis: int | None, sentence: str | None
+) -> None:
+    """The node takes back what the job was given: the user can not see it from the resource."""
+    machine = build(cores=4, quota_cpus=quota)
+    plan = make_plan(machine, PlanRequest(cpu_limit_millis=limit_millis))
+    assert any("CFS quota" in warning for warning in plan.warnings) == (sentence is not None)
+    assert sentence is None or sentence in plan.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -150,3 +253,12 @@ def test_memory_is_bound_only_where_all_of_a_rank_s_nodes_allow_it() -> None:
     machine = dataclasses.replace(build(sockets=2, cores=4), memory_nodes=(1,))
     assert [rank.nodes for rank in make_plan(machine, PlanRequest()).ranks] == [(), (1,)]
     assert [rank.nodes for rank in make_plan(machine, PlanRequest(ranks=1)).ranks] == [()]
+
+
+def test_one_core_is_too_few_for_four_ranks() -> None:
+    with pytest.raises(PlanError) as raised:
+        make_plan(build(cores=4, threads=2, granted=[1, 5]), PlanRequest(ranks=4))
+    assert str(raised.value) == (
+        "ranksPerWorker is 4, but the pod's CPUs are 1 physical core: each rank needs one. "
+        "Set spec.ranksPerWorker to at most 1, or raise spec.resources.cpu"
+    )

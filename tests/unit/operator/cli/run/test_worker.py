@@ -41,6 +41,12 @@ def test_contract_is_complete(tmp_path: Path) -> None:
     assert documented - environ.keys() == {c.ENV_INTERFACE, c.ENV_PARK_ONLY}
 
 
+def test_the_pods_network_interface_is_not_asked_for(tmp_path: Path) -> None:
+    """A job that names one runs here over the loopback interface; the launcher would refuse the name."""
+    environ = _worker(tmp_path, TRAINING, **{"spec.distributed": {"interface": "ens5"}}).environ
+    assert c.ENV_INTERFACE not in environ
+
+
 def test_workers_differ_where_they_must(tmp_path: Path) -> None:
     """Number, port, identity and scratch space are each worker's own; coordinator and folder are shared."""
     zero, one = (_worker(tmp_path, TRAINING, n).environ for n in (0, 1))
