@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import socket
 import time
@@ -13,6 +14,7 @@ from typing import Optional, Protocol
 from ..gang.messages import ELSEWHERE, Answer, Report, read_answer
 from ..gang.timing import RECONNECT_SECONDS
 from ..gang.wire import MAX_MESSAGE_BYTES, MessageError
+from .trouble import NAME_NOT_FOUND, NOT_THE_GANG, REFUSED, TIMED_OUT, UNREACHABLE
 from .waiting import within
 
 CONNECT_SECONDS = 3.0
@@ -21,7 +23,16 @@ GRACE_SECONDS = 5.0
 
 
 class Unreachable(Exception):
-    """The coordinator has not answered this report; the text says why. The next one may reach it."""
+    """The coordinator has not answered this report; the text says why, `reason` in a word of trouble.REASONS.
+    The next one may reach it."""
+
+    def __init__(self, text: str, *, reason: str = UNREACHABLE) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class _NotReadyError(MessageError):
+    """Worker 0's launcher is there and takes no reports yet."""
 
 
 class Transport(Protocol):
@@ -82,12 +93,16 @@ class HttpTransport:
         try:
             answer = await within(self._timeout, self._round_trip(report))
         except BaseException as error:
+            place = f"{self._address} port {self._port}: " if self._stream is not None else ""
             # A cancelled report leaves its answer unread: the connection cannot be used again.
             self.close()
-            if isinstance(error, (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError)):
-                raise Unreachable(_explain(error)) from error
+            if isinstance(error, _NotReadyError):
+                raise Unreachable(f"worker 0 is not ready: {error}", reason=REFUSED) from error
             if isinstance(error, MessageError):
-                raise Unreachable(f"{self._address} answers with {error}") from error
+                text = f"{self._address} answers with {error}"
+                raise Unreachable(text, reason=NOT_THE_GANG) from error
+            if isinstance(error, (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError)):
+                raise Unreachable(f"{place}{_explain(error)}", reason=_reason(error)) from error
             raise
         self._good_address = self._address
         if answer.kind == ELSEWHERE:
@@ -106,16 +121,17 @@ class HttpTransport:
         return await _read_answer(reader)
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        error: Exception = OSError(f"{self._host} has no address")
+        failure = Unreachable(f"{self._host} has no address", reason=NAME_NOT_FOUND)
         for address in await self._addresses():
             try:
                 stream = await within(CONNECT_SECONDS, asyncio.open_connection(address, self._port))
             except (OSError, asyncio.TimeoutError) as refused:
-                error = OSError(f"{address} port {self._port}: {_explain(refused)}")
+                text = f"{address} port {self._port}: {_explain(refused)}"
+                failure = Unreachable(text, reason=_reason(refused))
                 continue
             self._stream, self._address, self._opened_at = stream, address, time.monotonic()
             return stream
-        raise error
+        raise failure
 
     async def _addresses(self) -> list[str]:
         """What the name stands for now, in random order, and at last what answered before."""
@@ -124,9 +140,10 @@ class HttpTransport:
         try:
             lookup = loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
             found = sorted({str(entry[4][0]) for entry in await within(RESOLVE_SECONDS, lookup)})
-        except (OSError, UnicodeError, asyncio.TimeoutError):
+        except (OSError, UnicodeError, asyncio.TimeoutError) as error:
             if self._good_address is None:
-                raise OSError(f"the name {self._host} is not known (yet)") from None
+                text = f"the name {self._host} is not known: {_explain(error)}"
+                raise Unreachable(text, reason=NAME_NOT_FOUND) from None
         random.shuffle(found)
         if self._good_address is not None and self._good_address not in found:
             found.append(self._good_address)
@@ -149,16 +166,28 @@ async def _read_answer(reader: asyncio.StreamReader) -> Answer:
     if not length.isascii() or not length.isdigit() or int(length) > MAX_MESSAGE_BYTES:
         raise MessageError("something that is not the gang's protocol")
     body = await reader.readexactly(int(length))
+    if status == "503":
+        raise _NotReadyError(body[:500].decode("utf-8", "replace").strip())
     if status != "200":
         raise MessageError(f"status {status}: {body[:200].decode('utf-8', 'replace').strip()}")
     return read_answer(body)
 
 
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return REFUSED
+    # Before Python 3.11 the two are different classes; errno ETIMEDOUT is the second.
+    if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
+        return TIMED_OUT
+    return UNREACHABLE
+
+
 def _explain(error: BaseException) -> str:
-    if isinstance(error, asyncio.TimeoutError):
+    if isinstance(error, asyncio.TimeoutError) and not getattr(error, "strerror", None):
         return "no answer in time"
     if isinstance(error, EOFError):
         return "the connection was closed"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        # asyncio adds the address to the system's words; codes of the name service are negative.
+        return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
     return str(error) or type(error).__name__

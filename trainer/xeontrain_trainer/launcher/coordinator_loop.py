@@ -20,11 +20,23 @@ from .layout import count
 from .results import JobDir, StateDir, fit_document, read_metrics, result_document, write_termination
 from .settings import Settings
 from .tasks import Tasks
-from .waiting import event_within
+from .trouble import (
+    GIVE_UP_SECONDS,
+    NOT_WRITABLE,
+    GivenUpError,
+    Trouble,
+    explain_storage,
+    trouble,
+)
+from .waiting import event_within, within
 
 TICK_SECONDS = 0.5
 RENDEZVOUS_PORTS = 100
 RETRY_SECONDS = 2.0
+# A write takes milliseconds; one that takes this long is one into a storage that is away.
+HANG_SECONDS = 20.0
+# How long a verdict waits for a disk: the whole gang waits for the verdict.
+PUBLISH_SECONDS = 10.0
 CONCLUDE_SECONDS = 1.0
 
 Say = Callable[[str], None]
@@ -67,6 +79,7 @@ class CoordinatorLoop:
         self._news = asyncio.Event()
         self._revision = coordinator.revision
         self._spawn = tasks.spawn
+        self.trouble: Optional[Trouble] = None
 
     async def run(self) -> None:
         """Looks at the clock, for ever."""
@@ -127,12 +140,16 @@ class CoordinatorLoop:
     # A round's number and port.
 
     async def _prepare(self, above: int) -> None:
+        """Raises GivenUpError where neither number nor port is to be had for long."""
         try:
-            prepared = await asyncio.to_thread(self._write_round, above)
-        except OSError as error:
-            self._say(f"a round cannot be prepared: {error}; trying again")
+            prepared = await within(HANG_SECONDS, asyncio.to_thread(self._write_round, above))
+        except (OSError, asyncio.TimeoutError) as error:
+            self._note(error)
             self.coordinator.prepare_failed(time.monotonic())
+            if self.trouble is not None and self.trouble.seconds >= GIVE_UP_SECONDS:
+                raise GivenUpError(self.trouble) from error
         else:
+            self.trouble = None
             if prepared.result is not None:
                 self.coordinator.adopt(prepared.result)
             else:
@@ -140,6 +157,21 @@ class CoordinatorLoop:
                     prepared.number, master_port=prepared.master_port, now=time.monotonic()
                 )
         self.settle()
+
+    def _note(self, error: BaseException) -> None:
+        """Keeps what stands in the way for all to see, and says it once."""
+        reason, message = self._explain(error)
+        if self.trouble is None or self.trouble.message != message:
+            self._say(f"{message}; trying again")
+        self.trouble = trouble(reason, message, before=self.trouble)
+
+    def _explain(self, error: BaseException) -> tuple[str, str]:
+        job_dir = self._job_dir.path
+        # From Python 3.11 on a time that is up is an OSError too; only the system's own has a number.
+        if isinstance(error, OSError) and (error.errno is not None or error.args):
+            return explain_storage(error, state_dir=self._state.path, job_dir=job_dir)
+        where = f"spec.storage: {job_dir} does not answer. Ask who runs the storage"
+        return NOT_WRITABLE, where if job_dir is not None else f"{self._state.path} does not answer"
 
     def _write_round(self, above: int) -> Prepared:
         """In this order: the number into storage, then a look for a result. Another coordinator that
@@ -158,19 +190,32 @@ class CoordinatorLoop:
     # The verdict.
 
     async def _publish(self, decision: Decision) -> None:
+        until = time.monotonic() + PUBLISH_SECONDS
         while True:
             try:
-                document = await asyncio.to_thread(self._write_verdict, decision)
+                document = await within(HANG_SECONDS, asyncio.to_thread(self._write_verdict, decision))
                 break
-            except OSError as error:
-                self._say(f"the verdict cannot be written: {error}; trying again")
-                await asyncio.sleep(RETRY_SECONDS)
+            except (OSError, asyncio.TimeoutError) as error:
+                self._note(error)
+            if time.monotonic() >= until:
+                self._tell_unkept(decision)
+                return
+            await asyncio.sleep(RETRY_SECONDS)
         if document is None:
             self._say("another launcher of worker 0 has opened a later round: this one stands back")
             self.coordinator.withdraw()
         else:
             self.coordinator.published(document)
             self.published.set()
+        self.settle()
+
+    def _tell_unkept(self, decision: Decision) -> None:
+        """A verdict that cannot be kept on disk is told all the same, over the port and, best effort, in the
+        termination message. This start of the container stays, for the next one would not know of it."""
+        document = self._fit(decision.document or self._compose(decision, model=None))
+        self._write_message(document)
+        self._say("the verdict is told but not kept: this worker stays until it is deleted")
+        self.coordinator.published(document)
         self.settle()
 
     def _write_verdict(self, decision: Decision) -> Optional[dict[str, Any]]:
@@ -182,15 +227,20 @@ class CoordinatorLoop:
         stands = self._job_dir.read_result(job_uid=settings.job_uid) or decision.document
         if stands is None and self._job_dir.read_round() > decision.round:
             return None
-        document = self._fit(stands if stands is not None else self._compose(decision))
+        model = self._job_dir.model_path()
+        document = self._fit(stands if stands is not None else self._compose(decision, model=model))
         if document["outcome"] == SUCCEEDED:
             self._keep_result(document)
         self._state.write_marker(document)
+        self._write_message(document)
+        return document
+
+    def _write_message(self, document: Mapping[str, Any]) -> None:
+        settings = self._settings
         try:
             write_termination(settings.termination_log, document, max_bytes=settings.termination_bytes)
         except OSError as error:
             self._say(f"{settings.termination_log} cannot be written: {error}")
-        return document
 
     def _keep_result(self, document: Mapping[str, Any]) -> None:
         """Without it the job has still succeeded; only a pod lost in the next second would not know."""
@@ -199,7 +249,8 @@ class CoordinatorLoop:
         except OSError as error:
             self._say(f"result.json cannot be written to {self._job_dir.path}: {error}")
 
-    def _compose(self, decision: Decision) -> dict[str, Any]:
+    def _compose(self, decision: Decision, *, model: Optional[str]) -> dict[str, Any]:
+        """`model`: where one lies in storage."""
         succeeded = decision.outcome == SUCCEEDED
         final = read_metrics(self._metrics_file)
         return result_document(
@@ -208,7 +259,7 @@ class CoordinatorLoop:
             round_number=decision.round,
             outcome=decision.outcome,
             metrics=final.metrics if succeeded else {},
-            model=(final.model or self._job_dir.model_path()) if succeeded else None,
+            model=(final.model or model) if succeeded else None,
             failures=decision.failures,
             failure=decision.failure,
         )

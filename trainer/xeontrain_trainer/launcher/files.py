@@ -15,20 +15,20 @@ MAX_JSON_BYTES = 4 << 20
 
 def write_whole(path: str, data: bytes) -> None:
     """Replaces the file at once: after a crash it is the old one or the new one. Makes the folder. Raises
-    OSError."""
+    OSError that names `path`."""
     folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
     aside = f"{path}.{os.getpid()}.tmp"
     try:
+        os.makedirs(folder, exist_ok=True)
         with open(aside, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(aside)
-        raise
+        raise OSError(error.errno, error.strerror or str(error), path) from error
     _sync_folder(folder)
 
 

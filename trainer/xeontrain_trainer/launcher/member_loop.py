@@ -11,7 +11,8 @@ from typing import Optional
 from ..gang import member as gang
 from ..gang.identity import RoundId
 from ..gang.member import Member
-from ..gang.messages import Answer, Order, RankFailure, Refusal
+from ..gang.messages import ELSEWHERE, Answer, Order, RankFailure, Refusal
+from ..gang.messages import SUPERSEDED as SUPERSEDED_ANSWER
 from ..gang.timing import RANK_STOP_SECONDS
 from ..plan import PlanError
 from .causes import to_failure
@@ -21,6 +22,7 @@ from .results import StateDir
 from .settings import Settings
 from .supervisor import RankExit, Round, Supervisor
 from .tasks import Tasks
+from .trouble import SUPERSEDED, Trouble, explain_storage, trouble
 from .waiting import event_within, within
 
 RETRY_SECONDS = 1.0
@@ -28,6 +30,11 @@ COMPLAIN_EVERY_SECONDS = 30.0
 PATIENCE_SECONDS = 10.0
 TELL_STOP_SECONDS = 1.0
 LAST_REPORT_SECONDS = 0.5
+
+NO_PLACE = {
+    SUPERSEDED_ANSWER: "a pod that started later has this worker's place",
+    ELSEWHERE: "what answers as worker 0 says that a later start of worker 0 is about, which is not found",
+}
 
 Say = Callable[[str], None]
 
@@ -61,6 +68,13 @@ class MemberLoop:
         self._exchange: Optional[asyncio.Task[Answer]] = None
         self._retry_at = 0.0
         self._complained_at = time.monotonic() - COMPLAIN_EVERY_SECONDS + PATIENCE_SECONDS
+        self._unreachable: Optional[Trouble] = None
+        self._unwritable: Optional[Trouble] = None
+
+    @property
+    def trouble(self) -> Optional[Trouble]:
+        """What keeps this worker from its place in the gang, as far as it can tell itself."""
+        return self._unwritable or self._unreachable
 
     # The loop.
 
@@ -124,14 +138,20 @@ class MemberLoop:
             return
         error = task.exception()
         if error is None:
-            self.member.receive(task.result(), time.monotonic())
+            self._take_answer(task.result())
             self._complained_at = time.monotonic() - COMPLAIN_EVERY_SECONDS + PATIENCE_SECONDS
             self.wake()
         elif isinstance(error, Unreachable):
             self._retry_at = time.monotonic() + RETRY_SECONDS
+            self._unreachable = trouble(error.reason, str(error), before=self._unreachable)
             self._complain(error)
         else:
             raise error
+
+    def _take_answer(self, answer: Answer) -> None:
+        self.member.receive(answer, time.monotonic())
+        text = NO_PLACE.get(answer.kind) if self._settings.worker != 0 or self.member.superseded else None
+        self._unreachable = trouble(SUPERSEDED, text, before=self._unreachable) if text else None
 
     def _complain(self, error: Unreachable) -> None:
         """Says it now and then. Workers start in any order, so the first seconds are no news; after the
@@ -169,7 +189,11 @@ class MemberLoop:
         try:
             await asyncio.to_thread(self._state.write_round, number)
         except OSError as error:
-            self._say(f"the number of round {number} cannot be kept in {self._state.path}: {error}")
+            reason, message = explain_storage(error, state_dir=self._state.path, job_dir=None)
+            self._unwritable = trouble(reason, message, before=self._unwritable)
+            self._say(f"the number of round {number} is not kept: {message}")
+        else:
+            self._unwritable = None
 
     async def _keep_verdict(self, effect: gang.KeepVerdict) -> None:
         if self._settings.worker == 0:

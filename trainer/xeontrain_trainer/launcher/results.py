@@ -5,6 +5,7 @@ Readers take a file that is missing, is not JSON or is another job's as absent. 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -86,6 +87,13 @@ def write_termination(path: str, document: Mapping[str, Any], *, max_bytes: int)
         file.write(data)
 
 
+def write_sentence(path: Optional[str], text: str) -> None:
+    """Leaves why a container ends without a verdict, where the kubelet looks for it; best effort."""
+    if path is not None:
+        with contextlib.suppress(OSError), open(path, "wb") as file:
+            file.write(text.encode("utf-8", "replace")[: contract.TERMINATION_BYTES])
+
+
 def read_metrics(path: str) -> FinalMetrics:
     """Rank 0's metrics file: `{"metrics": {...}, "model": "..."}` or a flat object of numbers; empty if
     unusable."""
@@ -107,10 +115,12 @@ class StateDir:
         self._starts = os.path.join(path, "starts")
         self._round = os.path.join(path, "round")
 
-    def next_start(self) -> int:
-        """This launcher's start number in the pod: 1, 2, ...; written before it is returned."""
+    def next_start(self, *, parked: bool = False) -> int:
+        """This launcher's start number in the pod: 1, 2, ...; written before it is returned. One that is
+        parked goes on without, where it cannot be written: it orders nothing and obeys nothing."""
         number = _round(read_number(self._starts)) + 1
-        write_whole(self._starts, f"{number}\n".encode())
+        with contextlib.suppress(*((OSError,) if parked else ())):
+            write_whole(self._starts, f"{number}\n".encode())
         return number
 
     def read_marker(self, *, job_uid: str) -> Optional[dict[str, Any]]:

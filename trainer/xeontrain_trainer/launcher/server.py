@@ -15,6 +15,10 @@ LOG_BYTES = 65536
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
+class NotReadyError(Exception):
+    """Worker 0 cannot take reports yet; the text says why."""
+
+
 class Pages(Protocol):
     """What the port shows; the launcher provides it."""
 
@@ -91,5 +95,8 @@ async def _gang(request: Request, *, job_uid: str, exchange: Optional[Exchange])
         return Response(400, f"{error}\n".encode("utf-8", "replace"))
     if report.job_uid != job_uid:
         return Response(409, f"this is job {job_uid}\n".encode())
-    answer = await exchange(report)
+    try:
+        answer = await exchange(report)
+    except NotReadyError as error:
+        return Response(503, f"{error}\n".encode("utf-8", "replace"))
     return Response(200, answer.to_bytes(), JSON)

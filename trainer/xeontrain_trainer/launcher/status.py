@@ -9,10 +9,11 @@ from typing import Any, Optional
 from ..contract import CONTRACT_VERSION
 from ..gang.coordinator import Coordinator, FailureRecord
 from ..gang.member import Member
-from ..gang.messages import STATES
+from ..gang.messages import STATES, WAITING
 from ..gang.seats import Seat
 from .progress import utc
 from .settings import Settings
+from .trouble import Trouble
 
 
 def status_document(
@@ -23,6 +24,7 @@ def status_document(
     cpu: Mapping[str, Any],
     warnings: Sequence[str],
     progress: Optional[Mapping[str, Any]],
+    trouble: Optional[Trouble],
 ) -> dict[str, Any]:
     """The contract's `/status`; `coordinator` is None on all workers but 0, which then leave out its keys."""
     document: dict[str, Any] = {
@@ -35,6 +37,7 @@ def status_document(
         "cpu": dict(cpu),
         "warnings": list(warnings),
         "progress": progress,
+        "trouble": trouble and trouble.to_json(),
         "verdict": member.verdict if coordinator is None else coordinator.verdict,
     }
     if coordinator is not None:
@@ -43,6 +46,29 @@ def status_document(
         document["missing"] = coordinator.seats.missing()
         document["failures"] = [_failure(record) for record in coordinator.failures]
         document["failuresCounted"] = coordinator.failures_counted
+    return document
+
+
+def starting_document(
+    settings: Settings, *, cpu: Mapping[str, Any], trouble: Optional[Trouble]
+) -> dict[str, Any]:
+    """`/status` before this launcher knows its own identity: it has no part in the gang yet."""
+    document: dict[str, Any] = {
+        "contract": CONTRACT_VERSION,
+        "jobUid": settings.job_uid,
+        "worker": settings.worker,
+        "podUid": settings.pod_uid,
+        "state": WAITING,
+        "round": 0,
+        "cpu": dict(cpu),
+        "warnings": [],
+        "progress": None,
+        "trouble": trouble and trouble.to_json(),
+        "verdict": None,
+    }
+    if settings.worker == 0:
+        document.update(members=[], missing=list(range(settings.workers)), failures=[])
+        document["failuresCounted"] = settings.failures_counted
     return document
 
 

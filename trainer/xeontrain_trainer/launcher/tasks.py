@@ -10,6 +10,18 @@ from typing import Any
 CLOSE_SECONDS = 2.0
 
 
+def cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends what is left in a loop that is to be closed: a task that is dropped while it waits complains."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        done, _ = loop.run_until_complete(asyncio.wait(left, timeout=CLOSE_SECONDS))
+        for task in done:
+            if not task.cancelled():
+                task.exception()  # Looked at, so that nobody complains of it.
+
+
 class Tasks:
     """Keeps tasks alive while they run. The first that raises ends `failed` with its exception: a bug."""
 

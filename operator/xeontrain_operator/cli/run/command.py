@@ -19,7 +19,7 @@ from xeontrain_operator.cli.run.display import Display, duration
 from xeontrain_operator.cli.run.launchers import Launchers, free_port_range, free_ports, running
 from xeontrain_operator.cli.run.objects import Objects
 from xeontrain_operator.cli.run.output import RankOutput
-from xeontrain_operator.cli.run.status import Verdict, ask, read_verdict
+from xeontrain_operator.cli.run.status import Verdict, ask, last_sentence, read_verdict
 from xeontrain_operator.cli.run.volumes import Folders
 from xeontrain_operator.cli.run.worker import Ports, Worker, prepare_worker
 
@@ -120,7 +120,9 @@ def _run(job: XeonTrainJob, *, workers: list[Worker], folders: Folders, display:
     took = duration(time.monotonic() - started)
     if verdict is None:
         number = ended[0] if ended else 0
-        display.say(f"Failed after {took}: the launcher of worker {number} ended without a verdict")
+        said = last_sentence(workers[number].termination_log)
+        why = f": {said}" if said else ""
+        display.say(f"Failed after {took}: the launcher of worker {number} ended without a verdict{why}")
         _show_tail(workers[number], display=display)
         return False
     return _show_verdict(verdict, took=took, workers=workers, folders=folders, display=display)

@@ -77,3 +77,12 @@ def read_verdict(termination_log: Path) -> Verdict | None:
         reason=str(failure.get("reason", "")),
         message=str(failure.get("message", "")),
     )
+
+
+def last_sentence(termination_log: Path) -> str | None:
+    """Return why a launcher ended without a verdict, where it has said so."""
+    try:
+        text = termination_log.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+    return text or None

@@ -64,7 +64,7 @@ class Pod:
         """Starts the container, for the first time or again."""
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, *self.gang.launcher, "--", *self.gang.command],
+                [*self.gang.wrapper(self), sys.executable, *self.gang.launcher, "--", *self.gang.command],
                 env=self.gang.environ(self),
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -136,15 +136,29 @@ class Pod:
 
 
 class Gang:
-    """All workers of one job. `settings`: more variables of the contract, without their prefix."""
+    """All workers of one job. `settings`: more variables of the contract, without their prefix.
 
-    def __init__(self, folder: Path, *, workers: int, command: Sequence[str], **settings: Any) -> None:
+    `prelude`: Python that each launcher runs first. `wrapper`: what a pod's command line begins with.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        workers: int,
+        command: Sequence[str],
+        prelude: str = "",
+        wrapper: Callable[[Pod], Sequence[str]] = lambda _pod: (),
+        **settings: Any,
+    ) -> None:
+        self.wrapper = wrapper
         self.folder = folder
         self.workers = workers
         self.command = list(command)
         self.settings = settings
         # What Python runs as the launcher: a test may put a machine of its own in front of it.
-        self.launcher = ["-m", "xeontrain_trainer.launcher"]
+        run = "import runpy; runpy.run_module('xeontrain_trainer.launcher', run_name='__main__')"
+        self.launcher = ["-c", f"{prelude}\n{run}"] if prelude else ["-m", "xeontrain_trainer.launcher"]
         self.ports = [free_port() for _ in range(workers)]
         self.master_port = random.randrange(20000, 30000, 100)
         self.pods: list[Pod] = []

@@ -165,43 +165,70 @@ async def test_a_connection_that_was_closed_meanwhile_is_opened_again(
 
 
 @pytest.mark.parametrize(
-    ("response", "says"),
+    ("response", "says", "reason"),
     [
         pytest.param(
-            Response(409, b"this is job other\n"), "status 409: this is job other", id="another-job"
+            Response(409, b"this is job other\n"),
+            "status 409: this is job other",
+            "NotTheGang",
+            id="another-job",
         ),
-        pytest.param(Response(200, b"<html>"), "not JSON", id="not-json"),
-        pytest.param(Response(200, b"{}"), "contract", id="not-an-answer"),
-        pytest.param(Response(200, b"x" * 20000), "not the gang's protocol", id="too-long"),
+        pytest.param(Response(200, b"<html>"), "not JSON", "NotTheGang", id="not-json"),
+        pytest.param(Response(200, b"{}"), "contract", "NotTheGang", id="not-an-answer"),
+        pytest.param(Response(200, b"x" * 20000), "not the gang's protocol", "NotTheGang", id="too-long"),
+        pytest.param(
+            Response(503, b"no disk\n"), "worker 0 is not ready: no disk", "Refused", id="not-ready"
+        ),
     ],
 )
 async def test_nonsense_is_unreachable(
-    pair: tuple[FakeCoordinator, FakeCoordinator], response: Response, says: str
+    pair: tuple[FakeCoordinator, FakeCoordinator], response: Response, says: str, reason: str
 ) -> None:
     """Whatever answers there is not the coordinator; the text says what it said."""
     pair[0].raw = response
     transport = HttpTransport(host="worker-0.", port=pair[0].port, hold_seconds=1)
-    with pytest.raises(Unreachable, match=says):
+    with pytest.raises(Unreachable, match=says) as raised:
         await transport.exchange(REPORT)
+    assert raised.value.reason == reason
 
 
 async def test_no_name_no_server_no_answer(
     pair: tuple[FakeCoordinator, FakeCoordinator], names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each has its own sentence."""
+    """Each has its own sentence, and its own reason."""
     old, _new = pair
+    monkeypatch.setattr(client, "GRACE_SECONDS", 0.1)
+
+    async def failure(hold_seconds: float = 1) -> tuple[str, str]:
+        with pytest.raises(Unreachable) as raised:
+            await HttpTransport(host="worker-0.", port=old.port, hold_seconds=hold_seconds).exchange(REPORT)
+        return raised.value.reason, str(raised.value)
+
     names.addresses = []
-    with pytest.raises(Unreachable, match=r"the name worker-0\. is not known"):
-        await HttpTransport(host="worker-0.", port=old.port, hold_seconds=1).exchange(REPORT)
+    assert await failure() == (
+        "NameNotFound",
+        "the name worker-0. is not known: Name or service not known",
+    )
     names.addresses = ["127.0.0.3"]
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.3 port \d+: "):
-        await HttpTransport(host="worker-0.", port=old.port, hold_seconds=1).exchange(REPORT)
+    assert await failure() == ("Refused", f"127.0.0.3 port {old.port}: Connection refused")
     names.addresses = [old.address]
     old.hold.clear()
-    monkeypatch.setattr(client, "GRACE_SECONDS", 0.1)
-    with pytest.raises(Unreachable, match="no answer in time"):
-        await HttpTransport(host="worker-0.", port=old.port, hold_seconds=0.1).exchange(REPORT)
+    assert await failure(0.1) == ("TimedOut", f"{old.address} port {old.port}: no answer in time")
     old.hold.set()
+
+
+async def test_a_host_that_does_not_answer_at_all(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A firewall that drops packets: the connection is given up, and the address is named."""
+
+    async def for_ever(*_arguments: object, **_options: object) -> None:
+        await asyncio.sleep(600)
+
+    names.addresses = ["127.0.0.3"]
+    monkeypatch.setattr(asyncio, "open_connection", for_ever)
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.05)
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.3 port 29400: no answer in time") as raised:
+        await HttpTransport(host="worker-0.", port=29400, hold_seconds=1).exchange(REPORT)
+    assert raised.value.reason == "TimedOut"
 
 
 async def test_a_cancelled_report_takes_its_connection_along(

@@ -74,6 +74,7 @@ def test_a_missing_variable_is_named(pod: Pod, capsys: pytest.CaptureFixture[str
     del environ["XEONTRAIN_JOB_UID"]
     assert main(["--", "true"], environ) == 78
     assert "XEONTRAIN_JOB_UID" in capsys.readouterr().err
+    assert "XEONTRAIN_JOB_UID" in pod.termination.read_text()
 
 
 def test_a_port_that_is_taken_is_named(pod: Pod, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +83,8 @@ def test_a_port_that_is_taken_is_named(pod: Pod, capsys: pytest.CaptureFixture[s
         taken.bind(("127.0.0.1", pod.port))
         taken.listen()
         assert main(["--", "true"], pod.gang.environ(pod)) == 1
-    assert str(pod.port) in capsys.readouterr().err
+    assert str(pod.port) in capsys.readouterr().out
+    assert str(pod.port) in pod.termination.read_text()
 
 
 def test_the_rendezvous_port_is_the_first_free_one() -> None:
