@@ -14,6 +14,7 @@ from xeontrain_trainer.launcher.processes import processes
 from xeontrain_trainer.threads import COMMUNICATION_NAMES, Moved, thread_ids, thread_name
 
 from tests.unit.trainer.launcher.loopback import Gang, eventually
+from tests.unit.trainer.test_rank import may_set_memory_policy
 from tests.unit.trainer.test_threads import ALL, plan, two_cpus
 
 pytestmark = [two_cpus, pytest.mark.timeout(600)]
@@ -84,6 +85,10 @@ def test_the_plan_arrives_and_a_reset_does_not_last(tmp_path: Path, monkeypatch:
             "OMP_NUM_THREADS=3",
         ]
         pids = ranks_of(gang)
+        for rank, pid in pids.items():
+            maps = Path(f"/proc/{pid}/numa_maps")
+            bound = bool(written[rank]["nodes"]) and may_set_memory_policy()
+            assert not maps.exists() or (" bind:" in maps.read_text()) == bound
         eventually(
             lambda: all(
                 sorted(os.sched_getaffinity(pids[rank])) == written[rank]["computeCpus"] for rank in range(2)
