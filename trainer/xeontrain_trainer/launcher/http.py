@@ -1,25 +1,34 @@
 """A small HTTP/1.1 server on asyncio: keep-alive, every size and every wait bounded. It knows no routes.
 
+When it is full, a newcomer takes the place of another connection: of one that has sent no whole request yet,
+else of one that does not take its answer, else of the one that has been idle for longest. So half-open and
+slow clients cost nobody else a place, and only a port full of clients that are being answered refuses one.
+
 Why not `http.server`: 512 members with a connection each would be 512 threads on CPUs that belong to the
-ranks.
+ranks. Why not `asyncio.start_server`: it accepts a whole backlog before any of our code runs, and once the
+process may open no more files its accepting is a timer for each connection that waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import resource
+import socket
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Optional
 
 from .waiting import within
 
 BACKLOG = 1024
-MAX_CONNECTIONS = 2048
+MOST_CONNECTIONS = 2048
 MAX_HEAD_BYTES = 8192
 MAX_BODY_BYTES = 16384
 IDLE_SECONDS = 75.0
+HEAD_SECONDS = 10.0
 BODY_SECONDS = 10.0
 WRITE_SECONDS = 10.0
+ACCEPT_AGAIN_SECONDS = 0.05
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -68,45 +77,152 @@ class BadRequest(Exception):
         self.status = status
 
 
+def most_connections() -> int:
+    """How many connections there may be: the files that this process may open are for the ranks' output and
+    the launcher's own too."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if limit == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, limit // 2)
+
+
+# What a connection does, in the order in which the server does without it.
+STRANGE, WRITING, IDLE, ANSWERING = range(4)
+
+
+class _Connections:
+    """All clients by what they do, those that have done it for longest first."""
+
+    def __init__(self) -> None:
+        self._doing: dict[asyncio.Task[None], int] = {}
+        self._queues: list[dict[asyncio.Task[None], None]] = [{} for _ in range(ANSWERING + 1)]
+
+    def __len__(self) -> int:
+        return len(self._doing)
+
+    def __iter__(self) -> Iterator[asyncio.Task[None]]:
+        return iter(tuple(self._doing))
+
+    def note(self, task: asyncio.Task[None], doing: int) -> None:
+        """The client that this task serves does something else from now on. One that is gone stays so."""
+        before = self._doing.get(task)
+        if before is not None:
+            del self._queues[before][task]
+            self._doing[task] = doing
+            self._queues[doing][task] = None
+
+    def add(self, task: asyncio.Task[None]) -> None:
+        """A client that has said nothing yet."""
+        self._doing[task] = STRANGE
+        self._queues[STRANGE][task] = None
+
+    def discard(self, task: asyncio.Task[None]) -> None:
+        """The client is gone."""
+        doing = self._doing.pop(task, None)
+        if doing is not None:
+            del self._queues[doing][task]
+
+    def least(self) -> Optional[asyncio.Task[None]]:
+        """The client that will be missed least; None where all are being answered."""
+        return next((next(iter(queue)) for queue in self._queues[:ANSWERING] if queue), None)
+
+
 class HttpServer:
     """Serves `handler` on one port. `on_error` is told of an exception in the handler, which answers 500."""
 
-    def __init__(self, handler: Handler, *, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        on_error: Callable[[BaseException], None],
+        most: Optional[int] = None,
+    ) -> None:
         self._handler = handler
         self._on_error = on_error
-        self._server: Optional[asyncio.AbstractServer] = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._most = most_connections() if most is None else most
+        self._socket: Optional[socket.socket] = None
+        self._accepting: Optional[asyncio.Future[None]] = None
+        self._connections = _Connections()
 
     async def start(self, *, host: str, port: int) -> None:
         """Binds and listens. Raises OSError."""
-        self._server = await asyncio.start_server(
-            self._connected, host=host, port=port, backlog=BACKLOG, limit=MAX_HEAD_BYTES
-        )
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        self._socket.setblocking(False)
+        self._accepting = asyncio.ensure_future(self._accept(self._socket))
 
     async def close(self) -> None:
         """Closes the port and every connection."""
-        if self._server is not None:
-            self._server.close()
-        for task in list(self._connections):
+        tasks: list[asyncio.Future[None]] = [*self._connections]
+        if self._accepting is not None:
+            tasks.append(self._accepting)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError:
+                # No more files may be opened, or the client is gone already.
+                self._make_room()
+                await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
+                continue
+            if len(self._connections) < self._most or self._make_room():
+                await self._welcome(accepted)
+            else:
+                accepted.close()
+                await asyncio.sleep(0)
+
+    async def _welcome(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=MAX_HEAD_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
+        except OSError:
+            accepted.close()
+            return
+        # Of an answer that is not taken no second copy is made.
+        transport.set_write_buffer_limits(high=MAX_HEAD_BYTES)
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        task = asyncio.ensure_future(self._converse(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(lambda _: self._gone(task, transport))
+
+    def _gone(self, task: asyncio.Task[None], transport: asyncio.BaseTransport) -> None:
+        self._connections.discard(task)
+        if task.cancelled() and isinstance(transport, asyncio.WriteTransport):
+            # Before its first step: nobody else closes the connection.
+            transport.abort()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._connections) >= MAX_CONNECTIONS:
-            writer.close()
-            return
-        self._connections.add(task)
         try:
-            await self._serve(reader, writer)
-        except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # The other side is gone or too slow, or the server closes: nobody is left to tell.
-        finally:
-            self._connections.discard(task)
+            await self._serve(reader, writer, task)
             writer.close()
+        except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            # The other side is gone or too slow, or makes room: nobody is left to tell.
+            writer.transport.abort()
+        except Exception as error:
+            writer.transport.abort()
+            self._on_error(error)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _make_room(self) -> bool:
+        least = self._connections.least()
+        if least is None:
+            return False
+        self._connections.discard(least)
+        least.cancel()
+        return True
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
+    ) -> None:
+        note = self._connections.note
         while True:
             try:
                 request = await read_request(reader)
@@ -116,8 +232,11 @@ class HttpServer:
                 return
             if request is None:
                 return
+            note(task, ANSWERING)
             response = await self._handle(request)
+            note(task, WRITING)
             await _write(writer, response, keep_alive=request.keep_alive)
+            note(task, IDLE)
             if not request.keep_alive:
                 return
 
@@ -130,9 +249,15 @@ class HttpServer:
 
 
 async def read_request(reader: asyncio.StreamReader) -> Optional[Request]:
-    """The next request on the connection; None where it ends. Raises BadRequest."""
+    """The next request on the connection; None where it ends. Raises BadRequest.
+
+    A connection may be idle for IDLE_SECONDS; once a request has begun it has HEAD_SECONDS to come.
+    """
+    first = await within(IDLE_SECONDS, reader.read(1))
+    if not first:
+        return None
     try:
-        head = await within(IDLE_SECONDS, reader.readuntil(b"\r\n\r\n"))
+        head = first + await within(HEAD_SECONDS, reader.readuntil(b"\r\n\r\n"))
     except asyncio.IncompleteReadError:
         return None
     except asyncio.LimitOverrunError:
