@@ -57,7 +57,7 @@ clean: ## Delete what tests and tools leave in this folder (never the cache fold
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Check
-.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e bench-launcher simulate plan-check
+.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e bench-launcher bench-train simulate plan-check
 lint: $(VENV)/ready ## Style, imports and layout
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -89,6 +89,9 @@ bench-e2e: $(VENV)/ready model-cache ## Measure a job on the test cluster: start
 
 bench-launcher: $(VENV)/ready ## Measure the launcher: from its start to its first answers, and its memory
 	$(PY) -m tests.unit.trainer.launcher.bench
+
+bench-train: $(VENV)/ready model-cache ## Measure training against other launchers and scripts (BENCH=options); writes docs/performance.md
+	$(PY) -m tests.bench_train $(BENCH)
 
 ##@ Make
 .PHONY: manifests

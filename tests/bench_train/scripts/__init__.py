@@ -1,0 +1,1 @@
+"""Programs that the contenders run, each a file by itself."""
