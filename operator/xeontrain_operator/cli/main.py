@@ -12,6 +12,8 @@ from rich.console import Console
 from xeontrain_operator import __version__
 from xeontrain_operator.api.crd import crd_yaml
 from xeontrain_operator.cli.console import complain
+from xeontrain_operator.cli.explain.command import explain_file
+from xeontrain_operator.cli.explain.question import Options
 from xeontrain_operator.cli.files import InputError
 from xeontrain_operator.cli.render import render_file
 from xeontrain_operator.cli.run.command import run_file
@@ -83,6 +85,44 @@ def run(
         complain(str(error))
         raise typer.Exit(1) from None
     raise typer.Exit(0 if succeeded else 1)
+
+
+@app.command()
+def explain(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help=f"{FILE_HELP} Without it a worker has the whole machine."),
+    ] = None,
+    sysfs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|TAR",
+            help="A recorded machine: folder or tar with its /sys and /proc; this one if unset.",
+        ),
+    ] = None,
+    cpus: Annotated[
+        str | None, typer.Option(metavar="LIST", help="CPUs that the worker is granted, such as 0-15,32-47.")
+    ] = None,
+    ranks: Annotated[
+        str | None, typer.Option(metavar="N|auto", help="Ranks, in place of the job's ranksPerWorker.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the picture to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON and nothing else.")] = False,
+    job: Annotated[str | None, typer.Option(help="Name of the job, where the file has several.")] = None,
+) -> None:
+    """Show which core does what for which rank: of a job, on this machine or on a recorded one."""
+    try:
+        explain_file(
+            file,
+            Options(sysfs=sysfs, cpus=cpus, ranks=ranks),
+            job_name=job,
+            svg=svg,
+            as_json=as_json,
+            console=Console(),
+        )
+    except InputError as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
 
 
 @app.command()

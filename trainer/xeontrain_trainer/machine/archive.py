@@ -42,7 +42,9 @@ class ArchiveTree(Tree):
             with tarfile.open(path, "r:*") as archive:
                 self._load(archive)
         except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-            raise ArchiveError(f"{path} is no tar that can be read: {error}") from None
+            # tarfile lists each way that it tried on a line of its own.
+            why = str(error).partition("\n")[0].rstrip(":")
+            raise ArchiveError(f"{path} is no tar that can be read: {why}") from None
         self._root = self._find_root()
 
     def read(self, path: str) -> Optional[bytes]:

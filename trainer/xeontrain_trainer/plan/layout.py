@@ -21,9 +21,9 @@ CORES_TO_SPARE_ONE = 8
 CORES_PER_COMM_THREAD = 8
 MAX_COMM_THREADS = 4
 # Fewer ranks than nodes: a slice may shrink to this share of the largest possible one if then no two ranks
-# share a node. A judgement, not a measurement: 3 ranks on 4 equal nodes get a node each (0.8), 2 ranks on 3
+# share a node. A judgement, not a measurement: 3 ranks on 4 equal nodes get a node each (0.75), 2 ranks on 3
 # equal nodes share one (0.67).
-WORTH_A_NODE_OF_ITS_OWN = 0.8
+WORTH_A_NODE_OF_ITS_OWN = 0.75
 # What a core of a hybrid machine's slower kind is taken to do in the time of a fast one: half the width of
 # vectors at a lower clock. Threads of a rank wait for the slowest, so fast cores alone are better unless they
 # are few.

@@ -147,7 +147,7 @@ def _check_communication(slices: Sequence[_Slice], request: PlanRequest) -> None
 
 def _check_size(slices: Sequence[_Slice], machine: Machine, *, across: bool) -> None:
     """Slices are the largest that are possible; where they cross nodes, no node is shared by two ranks unless
-    that would cost more than a fifth of the cores. Counted by brute force."""
+    that would cost more than a quarter of the cores. Counted by brute force."""
     ranks, size = len(slices), len(slices[0].cores)
     cores = _computing(machine, slices)
     nodes = Counter(core[0].node for core in cores)
@@ -158,12 +158,12 @@ def _check_size(slices: Sequence[_Slice], machine: Machine, *, across: bool) -> 
     largest = sum(full.values()) // ranks
     homes = Counter(node for one in slices for node in one.nodes)
     if max(homes.values()) == 1:
-        assert size >= 0.8 * largest
+        assert size >= 0.75 * largest
     else:
         assert size == largest
         if len(full) <= 6:
             best = max(min(groups) for groups in _groupings(list(full.values()), ranks))
-            assert best < 0.8 * largest, "whole nodes would have done"
+            assert best < 0.75 * largest, "whole nodes would have done"
 
 
 def _computing(machine: Machine, slices: Sequence[_Slice]) -> list[tuple[Cpu, ...]]:
