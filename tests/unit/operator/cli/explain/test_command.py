@@ -248,14 +248,14 @@ ONE_CORE = ["--cpus", "3,19", "--ranks", "4"]
         ),
         pytest.param(
             ["--ranks", "17"],
-            "--ranks is 17, but the CPUs that may be used are 16 physical cores: each rank needs one; write at "
-            "most 16",
+            "--ranks is 17, but the CPUs that may be used are 16 physical cores: each rank needs one; "
+            "write at most 16",
             id="more-ranks-than-cores",
         ),
         pytest.param(
             ONE_CORE,
-            "--ranks is 4, but the CPUs that may be used are 1 physical core: each rank needs one; write at "
-            "most 1",
+            "--ranks is 4, but the CPUs that may be used are 1 physical core: each rank needs one; "
+            "write at most 1",
             id="four-ranks-on-one-core",
         ),
         pytest.param(
