@@ -240,10 +240,10 @@ def test_agreement(reported: list[int], workers: int, batch: int | None, expecte
 
 
 def test_leftovers_and_crossings_are_named() -> None:
-    plan = make_plan(build(sockets=3, cores=3), PlanRequest(ranks=2, workers=2))
-    assert plan.idle_cpus == (8,)
+    plan = make_plan(build(sockets=3, cores=5), PlanRequest(ranks=2, workers=2))
+    assert plan.idle_cpus == (14,)
     text = " ".join(plan.warnings)
-    assert "1 of 9 (CPUs 8)" in text
+    assert "1 of 15 (CPUs 14)" in text
     assert "several nodes" in text
     assert "share the compute CPUs" in text
 
