@@ -75,6 +75,16 @@ class FailureRecord:
     cause: RankFailure
 
 
+@dataclass(frozen=True)
+class Stragglers:
+    """Ranks that still run although others of the round have succeeded. `ranks`: the first of them.
+    `seconds`: since the first success."""
+
+    ranks: tuple[int, ...]
+    count: int
+    seconds: float
+
+
 class Coordinator:
     """The gang's one place of decision.
 
@@ -141,6 +151,22 @@ class Coordinator:
     def seen_seconds_ago(self, seat: Seat) -> float:
         """Seconds since the seat's last report, as far as the coordinator was awake."""
         return self._clock.seconds - seat.seen
+
+    def state_seconds(self, seat: Seat) -> float:
+        """Seconds since the seat's launcher is in its state, as far as the coordinator was awake."""
+        return self._clock.seconds - seat.since
+
+    def stragglers(self) -> Optional[Stragglers]:
+        """The ranks that all others wait for; None while nobody does."""
+        live = self.round
+        ranks = live.stragglers() if live is not None else []
+        if live is None or live.finishing_since is None or not ranks:
+            return None
+        return Stragglers(
+            ranks=tuple(ranks[: m.MAX_UNFINISHED]),
+            count=len(ranks),
+            seconds=self._clock.seconds - live.finishing_since,
+        )
 
     def all_have_heard(self) -> bool:
         """Whether every member that still reports has told the verdict back."""
@@ -297,6 +323,7 @@ class Coordinator:
             self._end_round(ends.FAILED)
         if report.outcome == m.SUCCESS:
             live.succeeded.add(report.worker)
+        live.finishes(report, self._clock.seconds)
         if report.outcome is not None:
             live.ended.add(report.worker)
         if report.outcome == m.STOPPED and not live.ending:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from .identity import Identity
-from .messages import Order, RankFailure
+from .messages import Order, RankFailure, Report
 from .timing import CAUSE_GRACE_SECONDS, NAME_CAUSE_SECONDS
 
 FAILED = "failed"
@@ -22,6 +22,8 @@ class LiveRound:
     done with it, whatever becomes of their launchers. `ended`: workers of which it is known that no rank of
     it runs or ever will. `ending_since`: awake time at which it became known to end, None while it may still
     succeed.
+    `finishing_since`: awake time at which the first rank was known to have succeeded. `unfinished`: by
+    worker, ranks that still run although others of that worker have succeeded.
     """
 
     order: Order
@@ -32,6 +34,8 @@ class LiveRound:
     ending_since: Optional[float] = None
     lost: bool = False
     interrupted: bool = False
+    finishing_since: Optional[float] = None
+    unfinished: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -57,6 +61,26 @@ class LiveRound:
         for failure in failures:
             if failure not in self.failures:
                 self.failures.append(failure)
+
+    def finishes(self, report: Report, awake: float) -> None:
+        """What a worker's report tells of ranks that have succeeded already."""
+        if report.unfinished is None and report.worker not in self.succeeded:
+            return
+        self.unfinished[report.worker] = report.unfinished or ()
+        if self.finishing_since is None:
+            self.finishing_since = awake
+
+    def stragglers(self) -> list[int]:
+        """Ranks that still run although others have succeeded; empty before the first has."""
+        if self.finishing_since is None or self.ending:
+            return []
+        each = self.order.ranks_per_worker
+        found: list[int] = []
+        for worker in sorted(self.members):
+            if worker not in self.succeeded:
+                told = self.unfinished.get(worker)
+                found += range(worker * each, (worker + 1) * each) if told is None else told
+        return found
 
     def concluded(self, awake: float) -> bool:
         """Whether its cause may be named: all members have told of its end, or time is up.

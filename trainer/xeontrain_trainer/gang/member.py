@@ -93,6 +93,7 @@ class Member:
         self._stopping = False
         self._outcome: Optional[str] = None
         self._failures: tuple[RankFailure, ...] = ()
+        self._succeeded: set[int] = set()
         self._heard: dict[Identity, float] = {}
         self._sequence = 0
         self._answered = 0
@@ -158,7 +159,15 @@ class Member:
             coordinator=self.best_coordinator(now),
             cpu=self.cpu,
             verdict=self.verdict,
+            unfinished=self._unfinished(),
         )
+
+    def _unfinished(self) -> Optional[tuple[int, ...]]:
+        if self.order is None or not self._succeeded or not self.alive:
+            return None
+        first = self._worker * self.order.ranks_per_worker
+        ranks = range(first, first + self.order.ranks_per_worker)
+        return tuple(rank for rank in ranks if rank not in self._succeeded)[: m.MAX_UNFINISHED]
 
     def best_coordinator(self, now: float) -> Optional[Identity]:
         """The latest-started coordinator that has been heard lately; one that is silent no longer counts."""
@@ -238,6 +247,7 @@ class Member:
         self._running = self._stopping = False
         self._outcome = None
         self._failures = ()
+        self._succeeded = set()
         self._changed = True
         self._effects.append(StartRanks(order))
 
@@ -264,6 +274,12 @@ class Member:
         if self.alive and round_id == self.round and not self._running:
             self._running = True
             self._changed = True
+
+    def rank_succeeded(self, round_id: RoundId, rank: int) -> None:
+        """A rank has ended well by itself; the coordinator is told at once of the first."""
+        if self.alive and round_id == self.round and not self._stopping:
+            self._changed = self._changed or not self._succeeded
+            self._succeeded.add(rank)
 
     def rank_failed(self, round_id: RoundId, failure: RankFailure, now: float) -> None:
         """A rank has ended badly by itself: the coordinator is told at once, and the others here are stopped;

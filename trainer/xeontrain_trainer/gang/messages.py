@@ -37,6 +37,7 @@ KINDS = frozenset({WAIT, RUN, STOP, DONE, SUPERSEDED, ELSEWHERE})
 REFUSAL_REASONS = frozenset({"NotPinned", "PlanImpossible"})
 
 MAX_FAILURES_IN_REPORT = 4
+MAX_UNFINISHED = 16
 MAX_TEXT = 1024
 MAX_SEQUENCE = 1 << 53
 MAX_RANKS = 4096
@@ -145,6 +146,8 @@ class Report:
     `highest`: the highest round it knows of; it will never start that one or a lower one.
     `round`: the round it obeys or has obeyed last, None before the first of this launcher.
     `alive`: ranks of it may still run. `outcome`: how `round` ended here, None while it has not.
+    `unfinished`: global ranks of it that still run although others of it have succeeded, the first
+    MAX_UNFINISHED; None while none has succeeded in this round.
     `leaving`: it has been asked to stop and will not join another round.
     `coordinator`: the latest-started coordinator that it has heard lately.
     `cpu`: the contract's `cpu` object. `verdict`: the result document, if it knows one.
@@ -166,6 +169,7 @@ class Report:
     coordinator: Optional[Identity] = None
     cpu: Optional[Mapping[str, Any]] = None
     verdict: Optional[Mapping[str, Any]] = None
+    unfinished: Optional[tuple[int, ...]] = None
 
     def to_bytes(self) -> bytes:
         """The message as it is sent."""
@@ -183,6 +187,7 @@ class Report:
                 "alive": self.alive,
                 "outcome": self.outcome,
                 "failures": [failure.to_json() for failure in self.failures],
+                "unfinished": self.unfinished,
                 "leaving": self.leaving,
                 "refusal": self.refusal and self.refusal.to_json(),
                 "coordinator": self.coordinator and self.coordinator.to_json(),
@@ -217,7 +222,14 @@ def read_report(payload: bytes) -> Report:
         coordinator=_optional(fields, "coordinator", Identity.read),
         cpu=None if cpu is None else cpu.scalars(limit=16, text_limit=MAX_TEXT),
         verdict=read_verdict(fields.optional_child("verdict"), job_uid=job_uid),
+        unfinished=_unfinished(fields),
     )
+
+
+def _unfinished(fields: Fields) -> Optional[tuple[int, ...]]:
+    if fields.raw.get("unfinished") is None:
+        return None
+    return fields.integers("unfinished", limit=MAX_UNFINISHED, high=MAX_WORKERS * MAX_RANKS)
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,12 @@ class AwakeClock:
 
 @dataclass
 class Seat:
-    """A worker's place. `report`: the newest one of the launcher that holds it. `lost`: it has fallen
-    silent."""
+    """A worker's place. `report`: the newest one of the launcher that holds it. `seen`, `since`: awake time
+    of that report, and of the first one with its state. `lost`: it has fallen silent."""
 
     report: Report
     seen: float
+    since: float
     lost: bool = False
 
     @property
@@ -82,10 +83,12 @@ class Seats:
         if seat is None or seat.identity != report.identity:
             if seat is not None and not _outranks(report.identity, seat):
                 return False
-            self._seats[report.worker] = Seat(report=report, seen=awake)
+            self._seats[report.worker] = Seat(report=report, seen=awake, since=awake)
             return True
         if report.sequence <= seat.report.sequence:
             return False
+        if report.state != seat.report.state:
+            seat.since = awake
         seat.report, seat.seen, seat.lost = report, awake, False
         return True
 

@@ -107,6 +107,14 @@ class Fields:
             self._fail(key, f"a list of at most {limit}")
         return [Fields(item, name=f"{self._name}.{key}") for item in value]
 
+    def integers(self, key: str, *, limit: int, high: int) -> tuple[int, ...]:
+        """Whole numbers in [0, high], at most `limit` of them."""
+        value = self.raw.get(key)
+        known = isinstance(value, list) and len(value) <= limit
+        if not known or not all(type(item) is int and 0 <= item <= high for item in value or ()):
+            self._fail(key, f"a list of at most {limit} whole numbers from 0 to {high}")
+        return tuple(value or ())
+
     def scalars(self, *, limit: int, text_limit: int) -> dict[str, Any]:
         """The object itself, if it has at most `limit` keys and plain, finite, short values."""
         if len(self.raw) > limit:

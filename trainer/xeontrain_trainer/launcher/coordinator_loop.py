@@ -37,6 +37,7 @@ RETRY_SECONDS = 2.0
 HANG_SECONDS = 20.0
 # How long a verdict waits for a disk: the whole gang waits for the verdict.
 PUBLISH_SECONDS = 10.0
+STRAGGLER_SECONDS = 60.0
 CONCLUDE_SECONDS = 1.0
 
 Say = Callable[[str], None]
@@ -80,13 +81,25 @@ class CoordinatorLoop:
         self._revision = coordinator.revision
         self._spawn = tasks.spawn
         self.trouble: Optional[Trouble] = None
+        self._tell_stragglers_at = STRAGGLER_SECONDS
 
     async def run(self) -> None:
         """Looks at the clock, for ever."""
         while True:
             self.coordinator.tick(time.monotonic())
             self.settle()
+            self._tell_stragglers()
             await asyncio.sleep(TICK_SECONDS)
+
+    def _tell_stragglers(self) -> None:
+        """Says it after STRAGGLER_SECONDS, then at ever longer intervals: a script that hangs at its end
+        looks like one that trains."""
+        found = self.coordinator.stragglers()
+        if found is None:
+            self._tell_stragglers_at = STRAGGLER_SECONDS
+        elif found.seconds >= self._tell_stragglers_at:
+            self._tell_stragglers_at = 2 * found.seconds
+            self._say(describe_stragglers(found))
 
     async def exchange(self, report: Report) -> Answer:
         """The answer to a report, held for at most a period while there is nothing to say."""
@@ -302,6 +315,16 @@ def describe_start(opened: gang.RoundOpened) -> str:
     return (
         f"round {order.round.number}: world size {workers * order.ranks_per_worker} ({world} x {ranks}), "
         f"rendezvous at {order.master_addr}:{order.master_port}"
+    )
+
+
+def describe_stragglers(found: gang.Stragglers) -> str:
+    """Who still runs although others have ended well, in one line."""
+    names = ", ".join(str(rank) for rank in found.ranks)
+    more = f" and {found.count - len(found.ranks)} more" if found.count > len(found.ranks) else ""
+    who = f"rank {names} still runs" if found.count == 1 else f"ranks {names}{more} still run"
+    return (
+        f"{who}; others have ended with success {found.seconds:.0f} s ago. The round ends with the last rank"
     )
 
 

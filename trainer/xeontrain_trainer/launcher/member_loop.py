@@ -256,9 +256,13 @@ class MemberLoop:
         """The supervisor's word that a rank has ended."""
         failure = to_failure(ended, worker=self._settings.worker)
         round_id = self.member.round
-        if failure is not None and round_id is not None and round_id.number == ended.round:
+        if round_id is None or round_id.number != ended.round:
+            return
+        if failure is not None:
             self.member.rank_failed(round_id, failure, time.monotonic())
-            self.wake()
+        elif ended.succeeded:
+            self.member.rank_succeeded(round_id, ended.rank)
+        self.wake()
 
     async def leave(self) -> None:
         """SIGTERM. The gang is told first, so that the ranks of all workers end together and none of them

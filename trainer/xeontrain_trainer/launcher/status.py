@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from ..contract import CONTRACT_VERSION
-from ..gang.coordinator import Coordinator, FailureRecord
+from ..gang.coordinator import Coordinator, FailureRecord, Stragglers
 from ..gang.member import Member
 from ..gang.messages import STATES, WAITING
 from ..gang.seats import Seat
@@ -46,6 +46,7 @@ def status_document(
         document["missing"] = coordinator.seats.missing()
         document["failures"] = [_failure(record) for record in coordinator.failures]
         document["failuresCounted"] = coordinator.failures_counted
+        document["stragglers"] = _stragglers(coordinator.stragglers())
     return document
 
 
@@ -68,7 +69,7 @@ def starting_document(
     }
     if settings.worker == 0:
         document.update(members=[], missing=list(range(settings.workers)), failures=[])
-        document["failuresCounted"] = settings.failures_counted
+        document.update(failuresCounted=settings.failures_counted, stragglers=None)
     return document
 
 
@@ -88,7 +89,14 @@ def _member(seat: Seat, coordinator: Coordinator) -> dict[str, Any]:
         "round": report.round.number if report.round else 0,
         "cpu": report.cpu,
         "lastSeenSeconds": round(coordinator.seen_seconds_ago(seat), 1),
+        "stateSeconds": round(coordinator.state_seconds(seat), 1),
     }
+
+
+def _stragglers(found: Optional[Stragglers]) -> Optional[dict[str, Any]]:
+    if found is None:
+        return None
+    return {"ranks": list(found.ranks), "count": found.count, "seconds": round(found.seconds, 1)}
 
 
 def _failure(record: FailureRecord) -> dict[str, Any]:

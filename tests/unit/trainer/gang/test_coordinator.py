@@ -434,3 +434,45 @@ def test_the_last_32_failures_are_listed() -> None:
         bench.in_round(0, round_id, outcome=m.FAILED, failures=(boom(0),))
     assert [record.round for record in bench.coordinator.failures] == list(range(9, 41))
     assert bench.coordinator.failures_counted == 40
+
+
+def test_ranks_that_others_wait_for_are_named() -> None:
+    """Once a first rank has succeeded: by the word of their worker, or all of one that has told of none; no
+    longer once the round ends or all have succeeded."""
+    bench = Bench()
+    round_id = bench.open()
+    assert bench.coordinator.stragglers() is None
+    bench.in_round(2, round_id, outcome=m.SUCCESS)
+    bench.sleep(5)
+    bench.in_round(0, round_id, unfinished=(1,))
+    found = bench.coordinator.stragglers()
+    assert found is not None
+    assert (found.ranks, found.count, round(found.seconds)) == ((1, 2, 3), 3, 5)
+    bench.in_round(0, round_id, unfinished=())
+    found = bench.coordinator.stragglers()
+    assert found is not None
+    assert found.ranks == (2, 3)
+    bench.in_round(1, round_id, failures=(boom(1),))
+    assert bench.coordinator.stragglers() is None
+
+
+def test_a_long_list_of_ranks_is_cut_and_counted() -> None:
+    """What is shown stays small in a gang of hundreds."""
+    bench = Bench(workers=40)
+    round_id = bench.open()
+    bench.in_round(39, round_id, outcome=m.SUCCESS)
+    found = bench.coordinator.stragglers()
+    assert found is not None
+    assert (len(found.ranks), found.count) == (16, 78)
+
+
+def test_how_long_a_worker_has_been_in_its_state() -> None:
+    """Reports of the same state change nothing."""
+    bench = Bench()
+    bench.all_report()
+    bench.sleep(3)
+    bench.all_report()
+    bench.sleep(2)
+    bench.report(1, state=m.STOPPING, alive=True, round=RoundId(1, ZERO), highest=1)
+    seats = {seat.report.worker: seat for seat in bench.coordinator.seats}
+    assert [round(bench.coordinator.state_seconds(seats[worker])) for worker in range(3)] == [5, 0, 5]

@@ -243,3 +243,21 @@ def test_park_only_reports_that_it_is_parked() -> None:
     member.receive(run(4), 0.0)
     assert member.state == m.PARKED
     assert member.take_effects() == []
+
+
+def test_ranks_that_still_run_are_told_once_one_has_succeeded() -> None:
+    """At once after the first; a later round begins anew."""
+    member = make_member()
+    member.receive(say(m.RUN, order=Order(RoundId(4, OLD), 3, "10.0.0.1", 29500)), 0.0)
+    member.ranks_started(RoundId(4, OLD))
+    assert member.make_report(0.0).unfinished is None
+    member.rank_succeeded(RoundId(3, OLD), 4)
+    assert (member.changed, member.make_report(0.0).unfinished) == (False, None)
+    member.rank_succeeded(RoundId(4, OLD), 4)
+    assert (member.changed, member.make_report(0.0).unfinished) == (True, (3, 5))
+    member.rank_succeeded(RoundId(4, OLD), 3)
+    assert (member.changed, member.make_report(0.0).unfinished) == (False, (5,))
+    member.rank_succeeded(RoundId(4, OLD), 5)
+    member.ranks_ended(RoundId(4, OLD))
+    report = member.make_report(0.0)
+    assert (report.outcome, report.unfinished) == (m.SUCCESS, None)

@@ -59,6 +59,7 @@ FULL_REPORT = Report(
     coordinator=COORDINATOR,
     cpu={"model": "Xeon", "ranks": 2, "exclusive": "True"},
     verdict=VERDICT,
+    unfinished=(3, 7),
 )
 BARE_REPORT = Report(job_uid="job", worker=0, identity=ME, sequence=1, state=m.WAITING, ranks=1, highest=0)
 ORDER = Order(round=ROUND, ranks_per_worker=2, master_addr="10.0.0.7", master_port=29503)

@@ -262,6 +262,19 @@ def test_a_replaced_worker_0_learns_the_verdict(tmp_path: Path) -> None:
             assert new.marker() == document
 
 
+def test_a_rank_that_others_wait_for_is_named(tmp_path: Path) -> None:
+    """A script that hangs at its end in one rank: which one, and since when, until it ends."""
+    script = '[ "$RANK" != 1 ] && exit 0; while [ ! -e go ]; do sleep 0.1; done'
+    with Gang(tmp_path, workers=2, command=shell(script)) as gang:
+        zero, one = gang.pods
+        status = zero.wait_for("it names the rank", lambda s: s["stragglers"])
+        assert (status["stragglers"]["ranks"], status["stragglers"]["count"]) == ([1], 1)
+        assert status["members"][1]["stateSeconds"] >= 0
+        (one.folder / "go").touch()
+        assert zero.exit_code() == 0
+        assert zero.document()["outcome"] == "Succeeded"
+
+
 def test_sigterm_ends_the_ranks_of_all_workers(tmp_path: Path) -> None:
     """The launcher leaves without a marker, the others wait, and a replacement makes the next round. No
     failure."""
