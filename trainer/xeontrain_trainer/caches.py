@@ -6,7 +6,6 @@ Standard library only: the launcher decides it for any image, and the trainer wh
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Optional
 
@@ -33,8 +32,16 @@ def moved_caches(environ: Mapping[str, str], *, state_dir: Optional[str]) -> dic
 
 def scratch_folder(state_dir: Optional[str]) -> str:
     """The folder that takes the place of a cache that cannot be written."""
-    base = state_dir if state_dir and can_write(state_dir) else tempfile.gettempdir()
-    return os.path.join(base, "cache", "huggingface")
+    return os.path.join(
+        state_dir if state_dir and can_write(state_dir) else _temporary_folder(), "cache", "huggingface"
+    )
+
+
+def _temporary_folder() -> str:
+    # Brings half the compression libraries with it, which no launcher should wait for.
+    import tempfile
+
+    return tempfile.gettempdir()
 
 
 def can_write(folder: str) -> bool:
