@@ -95,8 +95,9 @@ bench-train: $(VENV)/ready model-cache ## Measure training against other launche
 
 ##@ Make
 .PHONY: manifests
-manifests: $(VENV)/ready ## Write the CRD, the plain manifests, the chart's README and the example from their sources
+manifests: $(VENV)/ready ## Write the CRD, the plain manifests, the chart's README, the example and the pictures from their sources
 	$(PY) -m tools.manifests
 	$(PY) -m tools.make_example
+	$(PY) -m tools.plan_pictures
 
 include cluster.mk

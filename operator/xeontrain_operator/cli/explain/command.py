@@ -42,7 +42,7 @@ def explain_file(
         return
     show(answer, title=title, assumptions=question.assumptions, source=question.source, console=console)
     if svg is not None:
-        say(f"Picture: {svg}")
+        console.print(f"Picture: {svg}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _about_file(file: str, options: Options, *, job_name: str | None) -> Question:

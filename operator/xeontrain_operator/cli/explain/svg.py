@@ -149,7 +149,7 @@ def _legend(answer: Answer, picture: Picture, *, max_width: float) -> Box:
     ]
     widest = max((entry.width for entry in ranks), default=0.0)
     even = (Box(widest, entry.height, entry.draw) for entry in ranks)
-    parts = [flow(even, max_width=max_width, gap=14)] if ranks else []
+    parts = [flow(even, max_width=max_width, gap=8)] if ranks else []
     marks = flow(_marks(answer, picture), max_width=max_width, gap=14)
     return column((*parts, marks), gap=10)
 
