@@ -78,6 +78,7 @@ STATE_DIR: Final = "/run/xeontrain"
 TRAINING_DIR: Final = "/etc/xeontrain"
 TRAINING_FILE: Final = "/etc/xeontrain/training.json"
 STORAGE_DIR: Final = "/var/lib/xeontrain"
+LAUNCHER_DIR: Final = "/run/xeontrain-launcher"
 TERMINATION_LOG: Final = "/dev/termination-log"
 TERMINATION_BYTES: Final = 4096
 
@@ -126,6 +127,8 @@ MANAGED_BY: Final = "xeontrain-operator"
 FIELD_MANAGER: Final = "xeontrain-operator"
 
 CONTAINER_NAME: Final = "trainer"
+# The initial container that copies the launcher into a pod with an image of the user's own.
+LAUNCHER_CONTAINER: Final = "xeontrain-launcher"
 PORT_NAME: Final = "launcher"
 
 # A StatefulSet of more makes no pods: its revision label would pass 63 characters.

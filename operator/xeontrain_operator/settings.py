@@ -71,6 +71,10 @@ class Settings(_Frozen):
     """Pull policy of the default image; None: Kubernetes' own rule. A job's own value wins."""
     trainer_image_pull_secrets: tuple[str, ...] = ()
     """Names of Secrets, in the jobs' namespaces, added to each pod."""
+    launcher_image: str = "xeontrain-operator:0.1.0"
+    """The operator's own image, from which an image of a user's own gets the launcher."""
+    launcher_image_pull_policy: str | None = Field(default=None, pattern="^(Always|IfNotPresent|Never)$")
+    """Its pull policy in the pods of jobs; None: Kubernetes' own rule."""
     node_pools: Mapping[str, NodePool] = Field(default_factory=dict)
     currency: str = "USD"
     cluster_domain: str = "cluster.local"

@@ -24,6 +24,7 @@ REPOSITORY = settings.REPOSITORY
 PREFIX = "localhost/xeontrain"
 OPERATOR_SUITE = "bookworm"
 TRAINER_SUITE = "forky"
+LAUNCHER_TOOLS = ("make_launcher.py", "zipapp_main.py")
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,9 @@ def _recipes() -> dict[str, Recipe]:
             "operator",
             REPOSITORY / "Dockerfile.operator",
             bases={"BASE_IMAGE": OPERATOR_SUITE, "BUILD_IMAGE": "pip"},
-            inputs=sources,
+            inputs=(*sources, *(REPOSITORY / "tools" / name for name in LAUNCHER_TOOLS)),
         ),
-        Recipe(
-            "thin",
-            HERE / "Dockerfile.thin",
-            bases={"BASE_IMAGE": TRAINER_SUITE},
-            inputs=(REPOSITORY / "trainer",),
-        ),
+        Recipe("thin", HERE / "Dockerfile.thin", bases={"BASE_IMAGE": TRAINER_SUITE}),
         Recipe("torch", HERE / "Dockerfile.torch", bases={"BASE_IMAGE": TRAINER_SUITE}),
         Recipe(
             "trainer-only",

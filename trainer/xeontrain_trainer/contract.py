@@ -78,6 +78,7 @@ STATE_DIR: Final = "/run/xeontrain"
 TRAINING_DIR: Final = "/etc/xeontrain"
 TRAINING_FILE: Final = "/etc/xeontrain/training.json"
 STORAGE_DIR: Final = "/var/lib/xeontrain"
+LAUNCHER_DIR: Final = "/run/xeontrain-launcher"
 TERMINATION_LOG: Final = "/dev/termination-log"
 TERMINATION_BYTES: Final = 4096
 

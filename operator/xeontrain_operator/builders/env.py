@@ -6,6 +6,7 @@ from typing import Any
 
 from xeontrain_operator import constants as c
 from xeontrain_operator.api.v1alpha1 import XeonTrainJob
+from xeontrain_operator.builders.launcher import is_injected
 from xeontrain_operator.builders.merge import merge_named
 from xeontrain_operator.builders.names import coordinator_host, job_folder
 from xeontrain_operator.settings import Settings
@@ -108,6 +109,7 @@ def _libraries(job: XeonTrainJob) -> EnvList:
 
 
 def termination_bytes(job: XeonTrainJob) -> int:
-    """How long a termination message may be: the kubelet cuts those of a pod to 12 KiB in all, evenly."""
-    containers = 1 + len(job.spec.pod_template.containers)
+    """How long a termination message may be: the kubelet cuts those of a pod to 12 KiB in all, evenly over
+    all its containers, initial ones too."""
+    containers = 1 + is_injected(job) + len(job.spec.pod_template.containers)
     return min(c.TERMINATION_BYTES, 12288 // containers)

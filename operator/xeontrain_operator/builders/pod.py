@@ -7,6 +7,7 @@ from typing import Any
 from xeontrain_operator.api.v1alpha1 import XeonTrainJob
 from xeontrain_operator.builders.env import build_env
 from xeontrain_operator.builders.labels import child_labels
+from xeontrain_operator.builders.launcher import init_containers, launcher_command
 from xeontrain_operator.builders.merge import merge_named
 from xeontrain_operator.builders.placement import choose_nodes
 from xeontrain_operator.builders.security import (
@@ -18,7 +19,6 @@ from xeontrain_operator.builders.volumes import build_volume_mounts, build_volum
 from xeontrain_operator.constants import CONTAINER_NAME, LAUNCHER_PORT, PORT_NAME, TERMINATION_LOG
 from xeontrain_operator.settings import Settings
 
-LAUNCHER_COMMAND = ("python3", "-m", "xeontrain_trainer.launcher", "--")
 TRAINING_COMMAND = ("python3", "-m", "xeontrain_trainer.train")
 
 
@@ -30,7 +30,9 @@ def build_pod_template(job: XeonTrainJob, *, settings: Settings, failures_counte
     if extras.annotations:
         metadata["annotations"] = dict(extras.annotations)
     trainer = build_trainer_container(job, settings=settings, failures_counted=failures_counted)
+    initial = init_containers(job, settings=settings)
     spec = {
+        **({"initContainers": initial} if initial else {}),
         "containers": [trainer, *(_extra_container(container) for container in extras.containers)],
         "volumes": build_volumes(job),
         "securityContext": pod_security_context(job),
@@ -57,7 +59,7 @@ def build_trainer_container(
     container: dict[str, Any] = {
         "name": CONTAINER_NAME,
         "image": resolve_image(job, settings=settings),
-        "command": [*LAUNCHER_COMMAND, *user_command(job)],
+        "command": [*launcher_command(job), *user_command(job)],
         "env": build_env(job, settings=settings, failures_counted=failures_counted),
         "ports": [{"name": PORT_NAME, "containerPort": LAUNCHER_PORT, "protocol": "TCP"}],
         "resources": {"requests": quantities, "limits": dict(quantities)},

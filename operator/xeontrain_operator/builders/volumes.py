@@ -6,6 +6,7 @@ from typing import Any
 
 from xeontrain_operator.api.v1alpha1 import Storage, XeonTrainJob, memory_bytes
 from xeontrain_operator.builders.labels import child_labels, owner_reference
+from xeontrain_operator.builders.launcher import launcher_mounts, launcher_volumes
 from xeontrain_operator.builders.names import STORAGE_VOLUME
 from xeontrain_operator.constants import STATE_DIR, STORAGE_DIR, TRAINING_DIR
 
@@ -30,6 +31,7 @@ def build_volumes(job: XeonTrainJob) -> list[dict[str, Any]]:
         {"name": STATE_VOLUME, "emptyDir": {}},
         {"name": TMP_VOLUME, "emptyDir": {}},
         {"name": SHARED_MEMORY_VOLUME, "emptyDir": shared},
+        *launcher_volumes(job),
     ]
     if job.spec.training is not None:
         volumes.append({"name": TRAINING_VOLUME, "configMap": {"name": job.metadata.name}})
@@ -47,6 +49,7 @@ def build_volume_mounts(job: XeonTrainJob) -> list[dict[str, Any]]:
         {"name": STATE_VOLUME, "mountPath": STATE_DIR},
         {"name": TMP_VOLUME, "mountPath": "/tmp"},
         {"name": SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},
+        *launcher_mounts(job),
     ]
     if job.spec.training is not None:
         ours.append({"name": TRAINING_VOLUME, "mountPath": TRAINING_DIR, "readOnly": True})

@@ -16,9 +16,11 @@ from xeontrain_operator.reconcile.observed import Document, is_terminating
 from xeontrain_operator.reconcile.pods import (
     by_worker,
     condition,
+    ends,
+    image_of,
+    launcher_status,
     node_of,
     pod_uid,
-    terminations,
     trainer_status,
 )
 from xeontrain_operator.reconcile.text import quote, sentence
@@ -167,6 +169,7 @@ def _finding(pod: Document, events: list[Document]) -> _Finding | None:
         return None
     checks: tuple[Callable[[], _Finding | None], ...] = (
         lambda: _admission(pod),
+        lambda: _copying(pod),
         lambda: _waiting(pod),
         lambda: _unschedulable(pod),
         lambda: _mounts(pod, events),
@@ -188,13 +191,37 @@ def _said(pod: Document, reason: str) -> str:
     return f"{reason}: {(pod.get('status') or {}).get('message') or 'no message'}"
 
 
+def _copying(pod: Document) -> _Finding | None:
+    """The initial container that brings the launcher into an image of the user's own."""
+    status = launcher_status(pod)
+    waiting: Mapping[str, Any] = (status.get("state") or {}).get("waiting") or {}
+    reason, said = waiting.get("reason"), _quote(waiting.get("message") or waiting.get("reason"))
+    image = _braces(str(status.get("image")))
+    if reason in _IMAGE_REASONS:
+        message = (
+            f"the operator's image: {image} cannot be pulled for {{who}}, and a command in an image of its "
+            f"own gets the launcher from there: {said} Make it readable in this namespace, by a Secret of "
+            "the chart's images.trainer.pullSecrets or of spec.imagePullSecrets."
+        )
+        return _Finding(reason=c.IMAGE_PULL_FAILED, message=message)
+    if reason == "CrashLoopBackOff":
+        said = _quote(_last_end(status))
+    if reason == "CrashLoopBackOff" or reason in _CONTAINER_REASONS:
+        message = (
+            f"the operator's image: {image} cannot copy the launcher for {{who}}: {said} Correct the "
+            "chart's images.operator, or leave out spec.image to run in the trainer image."
+        )
+        return _Finding(reason=c.CRASH_LOOP, message=message)
+    return None
+
+
 def _waiting(pod: Document) -> _Finding | None:
     status = trainer_status(pod)
     waiting: Mapping[str, Any] = (status.get("state") or {}).get("waiting") or {}
     reason, said = waiting.get("reason"), _quote(waiting.get("message") or waiting.get("reason"))
     if reason in _IMAGE_REASONS:
         remedy = _IMAGE_REMEDIES.get(str(reason), _IMAGE_REMEDY)
-        message = f"spec.image: {_braces(_image(pod))} cannot be pulled for {{who}}: {said} {remedy}"
+        message = f"spec.image: {_braces(image_of(pod))} cannot be pulled for {{who}}: {said} {remedy}"
         return _Finding(reason=c.IMAGE_PULL_FAILED, message=message)
     if reason in _CONTAINER_REASONS:
         message = (
@@ -210,19 +237,17 @@ def _waiting(pod: Document) -> _Finding | None:
 
 def last_end(pod: Document) -> str:
     """How the trainer container has ended last, in a few words."""
-    ended: Mapping[str, Any] = next(iter(terminations(pod)), {})
+    return _last_end(trainer_status(pod))
+
+
+def _last_end(status: Mapping[str, Any]) -> str:
+    ended: Mapping[str, Any] = next(iter(ends(status)), {})
     code, reason = ended.get("exitCode"), ended.get("reason") or "Error"
     said = quote(ended.get("message") or "")
     words = (
         "killed for using more than its memory" if reason == "OOMKilled" else f"{reason}, exit code {code}"
     )
     return f"{words}: {said}" if said else words
-
-
-def _image(pod: Document) -> str:
-    containers = (pod.get("spec") or {}).get("containers") or ()
-    name = trainer_status(pod).get("name")
-    return next((str(item.get("image")) for item in containers if item.get("name") == name), "the image")
 
 
 def _unschedulable(pod: Document) -> _Finding | None:

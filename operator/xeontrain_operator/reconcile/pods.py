@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from xeontrain_operator.constants import CONTAINER_NAME, LABEL_POD_INDEX
+from xeontrain_operator.constants import CONTAINER_NAME, LABEL_POD_INDEX, LAUNCHER_CONTAINER
 from xeontrain_operator.reconcile.observed import Document, is_terminating
 
 
@@ -35,11 +35,27 @@ def node_of(pod: Document) -> str | None:
 
 def trainer_status(pod: Document) -> Mapping[str, Any]:
     """`status.containerStatuses` of the trainer container; empty where there is none yet."""
-    for status in (pod.get("status") or {}).get("containerStatuses") or ():
-        if status.get("name") == CONTAINER_NAME:
+    return _status(pod, "containerStatuses", name=CONTAINER_NAME)
+
+
+def launcher_status(pod: Document) -> Mapping[str, Any]:
+    """`status.initContainerStatuses` of what copies the launcher; empty where nothing does."""
+    return _status(pod, "initContainerStatuses", name=LAUNCHER_CONTAINER)
+
+
+def _status(pod: Document, key: str, *, name: str) -> Mapping[str, Any]:
+    for status in (pod.get("status") or {}).get(key) or ():
+        if status.get("name") == name:
             found: Mapping[str, Any] = status
             return found
     return {}
+
+
+def image_of(pod: Document) -> str:
+    """The trainer container's image."""
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    images = (str(item.get("image")) for item in containers if item.get("name") == CONTAINER_NAME)
+    return next(images, "the image")
 
 
 def restart_count(pod: Document) -> int:
@@ -54,7 +70,11 @@ def is_running(pod: Document) -> bool:
 
 def terminations(pod: Document) -> list[Mapping[str, Any]]:
     """`terminated` of the trainer container's present and last state, the newer first."""
-    status = trainer_status(pod)
+    return ends(trainer_status(pod))
+
+
+def ends(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The same of any container's status."""
     states = [(status.get(key) or {}).get("terminated") for key in ("state", "lastState")]
     return [terminated for terminated in states if terminated]
 

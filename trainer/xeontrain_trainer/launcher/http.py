@@ -142,12 +142,14 @@ class HttpServer:
         self._accepting: Optional[asyncio.Future[None]] = None
         self._connections = _Connections()
 
-    async def start(self, *, host: str, port: int) -> None:
-        """Binds and listens. Raises OSError."""
+    async def start(self, *, host: str, port: int) -> int:
+        """Binds and listens; returns the port, which the kernel chooses where 0 is asked for. Raises
+        OSError."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family, backlog=BACKLOG)
         self._socket.setblocking(False)
         self._accepting = asyncio.ensure_future(self._accept(self._socket))
+        return int(self._socket.getsockname()[1])
 
     async def close(self) -> None:
         """Closes the port and every connection."""

@@ -17,6 +17,7 @@ from ..contract import ENV_TERMINATION_LOG, EXIT_BAD_CONFIG, EXIT_STORAGE
 from ..gang.messages import Answer, Report
 from .assembly import Basis, Parts, assemble
 from .coordinator_loop import CoordinatorLoop
+from .kubeflow import KubeflowPort
 from .layout import Layout
 from .logs import RoundLogs
 from .results import JobDir, StateDir, write_sentence, write_termination
@@ -88,6 +89,7 @@ class Launcher:
             say=self.say,
         )
         self._parts: Optional[Parts] = None
+        self._kubeflow: Optional[KubeflowPort] = None
         self._trouble: Optional[Trouble] = None
         self._asked_to_leave = asyncio.Event()
 
@@ -110,7 +112,7 @@ class Launcher:
             self,
             job_uid=self.settings.job_uid,
             exchange=self._exchange if self.settings.worker == 0 else None,
-            on_error=lambda error: self._tell_bug("a request could not be answered", error),
+            on_error=self._tell_request_bug,
         )
         try:
             await server.start(host=bind_host(self.settings.pod_ip), port=self.settings.launcher_port)
@@ -125,6 +127,8 @@ class Launcher:
         finally:
             await self._tasks.close()
             await server.close()
+            if self._kubeflow is not None:
+                await self._kubeflow.close()
             self._logs.close()
         return 0
 
@@ -153,6 +157,7 @@ class Launcher:
             # A pod replaced after success has an empty emptyDir; storage tells it that all is done.
             self.say("the job has succeeded already: its result is in storage")
             parts.coordinator.adopt(found.result)
+        await self._hear_scripts(parts)
         await self._take_part(parts)
 
     async def _find(self) -> Optional[Found]:
@@ -186,6 +191,18 @@ class Launcher:
         self._tasks.spawn(self._look_again(parts))
         if self.settings.training_file is None:
             self._tasks.spawn(parts.placement.run())
+
+    async def _hear_scripts(self, parts: Parts) -> None:
+        """Rank 0 of a user's script may report by Kubeflow's protocol; the built-in training does not."""
+        if parts.coordinating is None or self.settings.training_file is not None:
+            return
+        self._kubeflow = KubeflowPort(
+            parts.progress.take, state_dir=self.settings.state_dir, on_error=self._tell_request_bug
+        )
+        try:
+            parts.supervisor.add_environ(await self._kubeflow.start(self._basis.environ))
+        except OSError as error:
+            self.say(f"progress by Kubeflow's protocol is not heard: {error}")
 
     async def _take_part(self, parts: Parts) -> None:
         leaving = self._tasks.spawn(parts.member_loop.run())
@@ -251,6 +268,9 @@ class Launcher:
             if parts.supervisor.alive and self._layout.follow() is not None:
                 parts.placement.look()
             parts.member.cpu = self._layout.cpu()
+
+    def _tell_request_bug(self, error: BaseException) -> None:
+        self._tell_bug("a request could not be answered", error)
 
     def _tell_bug(self, what: str, error: BaseException) -> None:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))

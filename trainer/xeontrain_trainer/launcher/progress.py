@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 from .files import open_regular
@@ -53,6 +53,10 @@ class ProgressTail:
             pass
         return self._last
 
+    def take(self, progress: Mapping[str, Any]) -> None:
+        """Takes over a progress that came by another way; the newest counts, whichever way it came."""
+        self._last = dict(progress)
+
     def _follow(self, status: os.stat_result) -> None:
         file_id = (status.st_dev, status.st_ino)
         if file_id != self._file_id or status.st_size < self._offset:
@@ -90,10 +94,17 @@ def parse_progress(line: bytes, *, now: Callable[[], float] = time.time) -> Opti
         document = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(document, dict) or not _is_integer(document.get("step")):
+    return read_progress(document, now=now) if isinstance(document, dict) else None
+
+
+def read_progress(
+    document: Mapping[str, Any], *, now: Callable[[], float] = time.time
+) -> Optional[dict[str, Any]]:
+    """The same of a document that was read already."""
+    if not _is_integer(document.get("step")):
         return None
     progress = {key: document[key] for key in INTEGERS if _is_integer(document.get(key))}
-    progress.update({key: document[key] for key in NUMBERS if _is_number(document.get(key))})
+    progress.update({key: document[key] for key in NUMBERS if is_number(document.get(key))})
     progress.update({key: document[key] for key in TEXTS if _is_text(document.get(key))})
     said = document.get("time")
     progress["time"] = said if isinstance(said, str) and TIME.fullmatch(said) else utc(now())
@@ -110,8 +121,8 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER
 
 
-def _is_number(value: Any) -> bool:
-    """Finite and small enough: the comparison is false for NaN."""
+def is_number(value: Any) -> bool:
+    """Whether it is a number, finite and small enough: the comparison is false for NaN."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER
 
 

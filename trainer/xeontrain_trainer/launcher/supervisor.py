@@ -123,6 +123,10 @@ class Supervisor:
         self._stopped = False
         self._oom_kills = 0
 
+    def add_environ(self, variables: Mapping[str, str]) -> None:
+        """More variables for the ranks of later rounds."""
+        self._environ.update(variables)
+
     @property
     def alive(self) -> int:
         """Ranks of the last round that have not ended, or whose session still has a live process."""

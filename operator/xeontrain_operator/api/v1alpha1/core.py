@@ -16,11 +16,11 @@ from xeontrain_operator.api.v1alpha1.base import (
     cel,
     rules,
 )
-from xeontrain_operator.constants import OWNED_ENV, STATE_DIR, STORAGE_DIR, TRAINING_DIR
+from xeontrain_operator.constants import LAUNCHER_DIR, OWNED_ENV, STATE_DIR, STORAGE_DIR, TRAINING_DIR
 
 # Names of the project's own prefix are refused by a rule of their own, so the list holds only torchrun's.
 _TORCHRUN_ENV = tuple(name for name in OWNED_ENV if not name.startswith("XEONTRAIN_"))
-_OWNED_DIRS = (STATE_DIR, TRAINING_DIR, STORAGE_DIR, "/dev/shm")
+_OWNED_DIRS = (STATE_DIR, TRAINING_DIR, STORAGE_DIR, LAUNCHER_DIR, "/dev/shm")
 
 
 def _quoted(names: tuple[str, ...]) -> str:

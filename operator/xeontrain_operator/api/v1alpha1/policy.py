@@ -20,7 +20,7 @@ from xeontrain_operator.api.v1alpha1.base import (
     rules,
 )
 from xeontrain_operator.api.v1alpha1.quantity import MEMORY_MESSAGE, MEMORY_RULE
-from xeontrain_operator.constants import CONTAINER_NAME, MASTER_PORT
+from xeontrain_operator.constants import CONTAINER_NAME, LAUNCHER_CONTAINER, MASTER_PORT
 
 
 class Ccl(Model):
@@ -181,8 +181,9 @@ class PodTemplate(Model):
             json_schema_extra=map_list("name")
             | rules(
                 cel(
-                    f"self.all(c, c.name != '{CONTAINER_NAME}')",
-                    f"{CONTAINER_NAME} is the name of the job's own container; choose another",
+                    f"self.all(c, !(c.name in ['{CONTAINER_NAME}', '{LAUNCHER_CONTAINER}']))",
+                    f"{CONTAINER_NAME} and {LAUNCHER_CONTAINER} are names of the job's own containers; "
+                    "choose another",
                 )
             ),
         ),

@@ -16,8 +16,9 @@ from typing import Any, Final
 from xeontrain_operator import constants as c
 from xeontrain_operator.api.v1alpha1 import XeonTrainJob
 from xeontrain_operator.builders.config_map import training_document
+from xeontrain_operator.builders.launcher import OWN_COMMAND, launcher_command
 from xeontrain_operator.builders.names import job_folder, pod_name
-from xeontrain_operator.builders.pod import LAUNCHER_COMMAND, build_pod_template
+from xeontrain_operator.builders.pod import build_pod_template
 from xeontrain_operator.cli.files import InputError
 from xeontrain_operator.cli.run.environment import container_environment, expanded
 from xeontrain_operator.cli.run.objects import Objects
@@ -77,7 +78,8 @@ def prepare_worker(
     variables.pop(c.ENV_INTERFACE, None)
     variables |= _places(job, own=own, mounts=mounts, folders=folders)
     variables |= _network(number=number, cpus=cpus, ports=ports)
-    argv = _argv(container["command"], variables)
+    command = container["command"][len(launcher_command(job)) :]
+    argv = (sys.executable, *OWN_COMMAND[1:], *(expanded(argument, variables) for argument in command))
     _refuse_nul({"spec.command and spec.args": "".join(argv)}, source=source)
     _refuse_nul({f"spec.env ({name})": value for name, value in variables.items()}, source=source)
     return Worker(
@@ -111,12 +113,6 @@ def _path(variables: Mapping[str, str]) -> str:
     return os.pathsep.join(
         (str(Path(sys.executable).parent), variables.get("PATH") or os.environ.get("PATH", os.defpath))
     )
-
-
-def _argv(command: list[str], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The launcher in this interpreter (the image's python3 stands first), then what each rank runs."""
-    launcher, user = command[: len(LAUNCHER_COMMAND)], command[len(LAUNCHER_COMMAND) :]
-    return (sys.executable, *launcher[1:], *(expanded(argument, variables) for argument in user))
 
 
 def _pod_fields(job: XeonTrainJob, *, number: int) -> dict[str, str]:

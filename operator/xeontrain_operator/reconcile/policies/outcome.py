@@ -10,6 +10,7 @@ from xeontrain_operator.reconcile.causes import Cause
 from xeontrain_operator.reconcile.policies.admission import stopped_by_admission
 from xeontrain_operator.reconcile.policies.failures import Counted, describe_failure
 from xeontrain_operator.reconcile.policies.pinning import find_not_guaranteed
+from xeontrain_operator.reconcile.policies.unstartable import unstartable
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.verdict import Verdict, find_verdict
 
@@ -37,6 +38,7 @@ def judge(situation: Situation, *, counted: Counted) -> Outcome | None:
     if verdict is not None:
         return _by_verdict(situation, verdict)
     checks = (
+        _unstartable(situation),
         _too_many_failures(situation, counted),
         _not_pinned(situation),
         _active_deadline(situation),
@@ -93,6 +95,11 @@ def _limit_in_words(situation: Situation, *, failures: int, last: str) -> str:
     limit = situation.spec.run_policy.backoff_limit
     times = "1 failure" if failures == 1 else f"{failures} failures"
     return f"{times}, and spec.runPolicy.backoffLimit is {limit}. The last: {last}"
+
+
+def _unstartable(situation: Situation) -> Outcome | None:
+    message = unstartable(situation)
+    return None if message is None else Outcome(succeeded=False, reason=c.USER_ERROR, message=message)
 
 
 def _too_many_failures(situation: Situation, counted: Counted) -> Outcome | None:

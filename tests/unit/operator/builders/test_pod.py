@@ -111,7 +111,7 @@ def test_users_fields_reach_the_pod() -> None:
     """Each field of the resource that a pod has too, in its place."""
     made, container = _pod(EVERYTHING), _pod(EVERYTHING)["containers"][0]
     assert container["command"] == [
-        *("python3", "-m", "xeontrain_trainer.launcher", "--"),
+        *("python3", "-I", "-S", "/run/xeontrain-launcher/launcher.pyz", "--"),
         *("python", "train.py", "--epochs", "3"),
     ]
     assert (container["image"], container["imagePullPolicy"]) == ("registry.example/mine:2", "Always")

@@ -64,7 +64,7 @@ class Pod:
         """Starts the container, for the first time or again."""
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*self.gang.wrapper(self), sys.executable, *self.gang.launcher, "--", *self.gang.command],
+                [*self.gang.wrapper(self), self.gang.python, *self.gang.launcher, "--", *self.gang.command],
                 env=self.gang.environ(self),
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -159,6 +159,7 @@ class Gang:
         # What Python runs as the launcher: a test may put a machine of its own in front of it.
         run = "import runpy; runpy.run_module('xeontrain_trainer.launcher', run_name='__main__')"
         self.launcher = ["-c", f"{prelude}\n{run}"] if prelude else ["-m", "xeontrain_trainer.launcher"]
+        self.python = sys.executable
         self.ports = [free_port() for _ in range(workers)]
         self.master_port = random.randrange(20000, 30000, 100)
         self.pods: list[Pod] = []
