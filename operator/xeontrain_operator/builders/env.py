@@ -105,6 +105,8 @@ def _libraries(job: XeonTrainJob) -> EnvList:
         _value("FI_PROVIDER", job.spec.distributed.ccl.provider),
         _value("TORCHELASTIC_RUN_ID", job.metadata.uid),
         _value("TOKENIZERS_PARALLELISM", "false"),
+        # Or `kubectl logs` would show what a script prints only in blocks of 8 KiB, and at its end.
+        _value("PYTHONUNBUFFERED", 1),
     ]
 
 

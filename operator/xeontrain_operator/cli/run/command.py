@@ -86,7 +86,10 @@ def opening_lines(job: XeonTrainJob, *, shares: Shares) -> list[str]:
     lines.append(f"Not enforced here: {', '.join(_not_enforced(spec))}")
     if spec.command is not None and spec.volume_mounts:
         paths = ", ".join(mount.mount_path for mount in spec.volume_mounts)
-        lines.append(f"A command runs outside of a container here: {paths} will not be there under that name")
+        lines.append(
+            "A command runs outside of a container here: in its arguments and in workingDir, paths under "
+            f"{paths} are led to this machine's folders; inside a script they are not"
+        )
     return lines
 
 

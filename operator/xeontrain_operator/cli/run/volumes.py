@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from xeontrain_operator.api.v1alpha1 import XeonTrainJob
+from xeontrain_operator.builders.launcher import LAUNCHER_VOLUME
 from xeontrain_operator.builders.names import STORAGE_VOLUME, claim_name
 from xeontrain_operator.builders.volumes import TRAINING_VOLUME
 from xeontrain_operator.cli.files import InputError
@@ -91,6 +92,7 @@ def _project(entry: JsonDict, *, folder: Path, objects: Objects, field: str) -> 
 
 # The machine has its own of these; the training document is written with its paths changed.
 _NATIVE: Final = ("/tmp", "/dev/shm")
+_UNUSED: Final = (TRAINING_VOLUME, LAUNCHER_VOLUME)
 _PROJECTED: Final = {"configMap": ("ConfigMap", "name"), "secret": ("Secret", "secretName")}
 
 
@@ -148,7 +150,7 @@ def make_mounts(
     made: dict[str, Path] = {}
     targets: dict[str, Path] = {}
     for mount in pod["containers"][0]["volumeMounts"]:
-        if mount["mountPath"] in _NATIVE or mount["name"] == TRAINING_VOLUME:
+        if mount["mountPath"] in _NATIVE or mount["name"] in _UNUSED:
             continue
         name = mount["name"]
         if name not in made:

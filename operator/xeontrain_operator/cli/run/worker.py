@@ -79,7 +79,8 @@ def prepare_worker(
     variables |= _places(job, own=own, mounts=mounts, folders=folders)
     variables |= _network(number=number, cpus=cpus, ports=ports)
     command = container["command"][len(launcher_command(job)) :]
-    argv = (sys.executable, *OWN_COMMAND[1:], *(expanded(argument, variables) for argument in command))
+    arguments = (local_argument(expanded(argument, variables), mounts=mounts) for argument in command)
+    argv = (sys.executable, *OWN_COMMAND[1:], *arguments)
     _refuse_nul({"spec.command and spec.args": "".join(argv)}, source=source)
     _refuse_nul({f"spec.env ({name})": value for name, value in variables.items()}, source=source)
     return Worker(
@@ -167,6 +168,17 @@ def local_document(document: JsonDict, *, mounts: Mounts) -> JsonDict:
         "training": {**training, "model": model, "dataset": dataset},
         "checkpoint": checkpoint,
     }
+
+
+def local_argument(argument: str, *, mounts: Mounts) -> str:
+    """Return an argument of a command with a path under a mount led to its folder on this machine.
+
+    Also where the path is the value of an option, as in `--data=/data/train.csv`; not inside other text.
+    """
+    option, equals, path = argument.partition("=")
+    if equals and option.startswith("-"):
+        return f"{option}={mounts.local(path)}"
+    return mounts.local(argument)
 
 
 def _network(*, number: int, cpus: tuple[int, ...], ports: Ports) -> dict[str, str]:

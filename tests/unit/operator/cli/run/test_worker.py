@@ -102,6 +102,34 @@ def test_command(tmp_path: Path) -> None:
     assert worker.environ["PATH"].startswith(str(Path(sys.executable).parent))
 
 
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("/scripts/train.py", "/srv/my scripts/train.py"),
+        ("--config=/scripts/a.yaml", "--config=/srv/my scripts/a.yaml"),
+        ("/scripts", "/srv/my scripts"),
+        ("/scripts-too/train.py", "/scripts-too/train.py"),
+        ("print('/scripts/train.py')", "print('/scripts/train.py')"),
+        ("x=/scripts/train.py", "x=/scripts/train.py"),
+    ],
+)
+def test_arguments_under_a_mount(tmp_path: Path, argument: str, expected: str) -> None:
+    """A path that is an argument, or an option's value, is found here; text that holds one is left alone."""
+    edits = {
+        "spec.command": ["python3"],
+        "spec.args": [argument],
+        "spec.volumes": [{"name": "scripts", "hostPath": {"path": "/srv/my scripts"}}],
+        "spec.volumeMounts": [{"name": "scripts", "mountPath": "/scripts"}],
+    }
+    assert _worker(tmp_path, COMMAND, **edits).argv[-1] == expected
+
+
+def test_command_in_an_image_of_its_own(tmp_path: Path) -> None:
+    """Here it runs under this installation's launcher: nothing has to be copied."""
+    worker = _worker(tmp_path, COMMAND, **{"spec.image": "mine:1", "spec.command": ["./train"]})
+    assert worker.argv == (sys.executable, "-m", "xeontrain_trainer.launcher", "--", "./train")
+
+
 def test_the_shell_that_starts_it_does_not_leak_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell inside another training must not lend its rank; a person's own caches are kept."""
     monkeypatch.setenv("RANK", "7")
