@@ -91,7 +91,8 @@ def test_operator_reads_its_settings(helm: Helm, values: dict[str, Any], tmp_pat
 
 def test_values_reach_the_operator(helm: Helm, tmp_path: Any) -> None:
     """Each value that is about jobs arrives in the settings unchanged."""
-    settings = _settings(helm.template(cases.EVERYTHING), tmp_path)
+    objects = helm.template(cases.EVERYTHING)
+    settings = _settings(objects, tmp_path)
     pool = settings.node_pools["xeon-large"]
     wanted = cases.EVERYTHING["nodePools"]["xeon-large"]
     assert dict(pool.node_selector) == wanted["nodeSelector"]
@@ -100,6 +101,10 @@ def test_values_reach_the_operator(helm: Helm, tmp_path: Any) -> None:
     assert settings.trainer_image == "registry.example.com:5000/ml/xeontrain-trainer:1.2.3-ipex"
     assert settings.trainer_image_pull_policy == "Always"
     assert settings.trainer_image_pull_secrets == ("pull-c",)
+    # The launcher comes from the image that the operator itself runs in.
+    (operator,) = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert settings.launcher_image == operator["image"]
+    assert settings.launcher_image_pull_policy == operator["imagePullPolicy"]
     assert settings.network_policy.enabled
     assert [dict(peer) for peer in settings.network_policy.metrics_from] == (
         cases.EVERYTHING["networkPolicy"]["metricsFrom"]

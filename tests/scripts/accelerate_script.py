@@ -18,7 +18,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     rank, world = accelerator.process_index, accelerator.num_processes
-    print(f"rank {rank} of {world}: {torch.get_num_threads()} threads", flush=True)
+    print(f"rank {rank} of {world}: {torch.get_num_threads()} threads")
     step, epochs = 0, 2
     for _ in range(epochs):
         for batch, targets in loader:

@@ -3,13 +3,13 @@
 import json
 import os
 
-import pytorch_lightning as pl
+import lightning as L
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-class Regression(pl.LightningModule):
+class Regression(L.LightningModule):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 1))
@@ -22,7 +22,7 @@ class Regression(pl.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=1e-2)
 
 
-class Report(pl.Callback):
+class Report(L.Callback):
     def on_train_batch_end(self, trainer, _module, outputs, *_):
         if trainer.is_global_zero:
             total = trainer.estimated_stepping_batches
@@ -32,10 +32,10 @@ class Report(pl.Callback):
 
 
 def main():
-    pl.seed_everything(0)
+    L.seed_everything(0)
     inputs = torch.randn(512, 4)
     loader = DataLoader(TensorDataset(inputs, inputs.sum(1, keepdim=True)), batch_size=16)
-    trainer = pl.Trainer(
+    trainer = L.Trainer(
         accelerator="cpu",
         devices=int(os.environ["LOCAL_WORLD_SIZE"]),
         num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
@@ -47,7 +47,9 @@ def main():
         enable_progress_bar=False,
     )
     trainer.fit(Regression(), loader)
-    print(f"rank {trainer.global_rank} of {trainer.world_size}: {torch.get_num_threads()} threads", flush=True)
+    print(
+        f"rank {trainer.global_rank} of {trainer.world_size}: {torch.get_num_threads()} threads", flush=True
+    )
 
 
 main()

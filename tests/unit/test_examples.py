@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import csv
 import gzip
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
+from xeontrain_operator.api.validation import validate_job
+from xeontrain_operator.cli.files import read_manifest
 from xeontrain_trainer.train.config import parse_training
 
 from tools import make_example
@@ -88,6 +91,18 @@ def test_the_trainer_understands_the_job(mail_filter: list[dict[str, Any]]) -> N
     patterns = [*config.dataset.files.train, *config.dataset.files.eval]
     for name in names:
         assert any(re.fullmatch(pattern.replace("*", "[^/]*"), name) for pattern in patterns), name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_example_is_valid(path: Any) -> None:
+    """The API server would take each job as it stands, and every script in it is Python."""
+    manifest = read_manifest(str(path))
+    assert manifest.jobs
+    assert [problem for job in manifest.jobs for problem in validate_job(job)] == []
+    for config_map in manifest.others:
+        for name, text in config_map.get("data", {}).items():
+            if name.endswith(".py"):
+                ast.parse(text, filename=name)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -1,6 +1,6 @@
 """How the launcher gets into the trainer container: by the image, or as one file from the operator's image.
 
-The rule (docs/adr/0009): a `command` in an `image` of the user's own gets the operator's copy, so that such
+The rule (docs/adr/0010): a `command` in an `image` of the user's own gets the operator's copy, so that such
 an image needs Python and nothing of ours. The trainer image, and what is built on it for `training`, brings
 its own.
 """
