@@ -12,10 +12,11 @@ import pytest
 from xeontrain_operator.api.crd import CRD_NAME, crd_yaml
 from xeontrain_operator.constants import API_VERSION, KIND, PLURAL
 
+from tests.cluster.errors import ClusterError
 from tests.cluster_api.rest import Answer, Rest
 from tests.contract.cases.changes import CHANGES, Change
 from tests.contract.cases.creation import CASES, Case
-from tests.contract.cases.scalars import SCALARS
+from tests.contract.cases.scalars import DOCUMENTS, REFUSED, SCALARS
 
 pytestmark = pytest.mark.cluster
 
@@ -149,9 +150,29 @@ def test_explain(rest: Rest, control_plane: Any) -> None:
 
 def test_scalars_as_kubectl_reads_them(rest: Rest, control_plane: Any) -> None:
     """kubectl's own reading of the table of scalars that the offline reader is held to."""
-    fields = "".join(f"  s{index}: {text}\n" for index, (text, _) in enumerate(SCALARS))
-    document = f"apiVersion: {API_VERSION}\nkind: {KIND}\nmetadata: {{name: a}}\nspec:\n{fields}"
-    answer = control_plane.kubectl("annotate", "--local", "-f", "-", "-o", "json", "a=b", input=document)
-    spec = json.loads(answer.stdout)["spec"]
+    fields = "".join(f"s{index}: {text}\n" for index, (text, _) in enumerate(SCALARS))
     expected = {f"s{index}": value for index, (_, value) in enumerate(SCALARS)}
+    spec = _as_kubectl_reads(control_plane, fields)
     assert json.dumps(spec, sort_keys=True) == json.dumps(expected, sort_keys=True)
+
+
+def test_documents_as_kubectl_reads_them(control_plane: Any) -> None:
+    """Anchors, merge keys and odd keys too."""
+    for text, value in DOCUMENTS:
+        spec = _as_kubectl_reads(control_plane, text)
+        assert value.items() <= spec.items(), text
+
+
+def test_kubectl_refuses_what_we_do(control_plane: Any) -> None:
+    """It does not even ask the API server."""
+    for text in REFUSED:
+        with pytest.raises(ClusterError, match="error parsing STDIN"):
+            _as_kubectl_reads(control_plane, text)
+
+
+def _as_kubectl_reads(control_plane: Any, text: str) -> dict[str, Any]:
+    lines = "".join(f"  {line}\n" for line in text.splitlines())
+    document = f"apiVersion: {API_VERSION}\nkind: {KIND}\nmetadata: {{name: a}}\nspec:\n{lines}"
+    answer = control_plane.kubectl("annotate", "--local", "-f", "-", "-o", "json", "a=b", input=document)
+    spec: dict[str, Any] = json.loads(answer.stdout)["spec"]
+    return spec

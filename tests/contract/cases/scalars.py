@@ -17,17 +17,28 @@ SCALARS: tuple[tuple[str, Any], ...] = (
     ("n", False),
     ("~", None),
     ("null", None),
+    ("Null", None),
+    ("NULL", None),
+    ("nULL", "nULL"),
     ("", None),
     ("'yes'", "yes"),
     ('"8"', "8"),
+    ('"1e-4"', "1e-4"),
+    ("'2026-01-01'", "2026-01-01"),
     ("8", 8),
     ("-8", -8),
     ("+8", 8),
     ("012", 10),
     ("-012", -10),
     ("0o12", 10),
+    ("0o14", 12),
+    ("0777", 511),
+    ("08.5", 8.5),
     ("09", 9),
     ("0x1F", 31),
+    ("0X1f", 31),
+    ("0x", "0x"),
+    ("0b2", "0b2"),
     ("0b101", 5),
     ("1_000", 1000),
     ("_1", "_1"),
@@ -43,7 +54,9 @@ SCALARS: tuple[tuple[str, Any], ...] = (
     ("1e", "1e"),
     ("1.2.3", "1.2.3"),
     ("1:30", "1:30"),
+    ("190:20:30", "190:20:30"),
     ("2026-01-01", "2026-01-01"),
+    ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
     ("16Gi", "16Gi"),
     ("8000m", "8000m"),
     ("9223372036854775807", 9223372036854775807),
@@ -51,4 +64,24 @@ SCALARS: tuple[tuple[str, Any], ...] = (
     ("a b", "a b"),
     ("+", "+"),
     (".", "."),
+)
+
+# Whole documents: anchors, merge keys, keys that are no strings.
+DOCUMENTS: tuple[tuple[str, Any], ...] = (
+    ("a: &x [1, 2]\nb: *x\n", {"a": [1, 2], "b": [1, 2]}),
+    ("a: &x {k: 1, l: 2}\nb:\n  <<: *x\n  l: 3\n", {"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 3}}),
+    ("a: &x {k: 1}\nb: &w {k: 2, l: 3}\nc:\n  <<: [*x, *w]\n", {"c": {"k": 1, "l": 3}}),
+    ("a:\n  yes: x\n  1: x\n  2026-01-01: x\n", {"a": {"true": "x", "1": "x", "2026-01-01": "x"}}),
+    ("a: |\n  1\n  yes\nb: >-\n  1\n  yes\n", {"a": "1\nyes\n", "b": "1 yes"}),
+)
+
+# What neither reads. A key that stands twice only we refuse: kubectl takes the last one without a word.
+REFUSED: tuple[str, ...] = (
+    "a: .inf\n",
+    "a: -.Inf\n",
+    "a: .NaN\n",
+    "a: {~: 1}\n",
+    "a: {[b]: 1}\n",
+    "a: @b\n",
+    "a: 1\n\tb: 2\n",
 )

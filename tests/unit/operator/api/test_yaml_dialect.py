@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from xeontrain_operator.api.yaml_dialect import DocumentError, read_documents
 
-from tests.contract.cases.scalars import SCALARS
+from tests.contract.cases.scalars import DOCUMENTS, REFUSED, SCALARS
 
 # Each line stands for ten times the one before.
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
@@ -22,6 +22,20 @@ def test_scalar(text: str, value: Any) -> None:
     """The value, and its JSON type, are kubectl's."""
     (document,) = read_documents(f"a: {text}\n")
     assert json.dumps(document.value) == json.dumps({"a": value})
+
+
+@pytest.mark.parametrize(("text", "value"), DOCUMENTS, ids=[text.split("\n")[0] for text, _ in DOCUMENTS])
+def test_document(text: str, value: dict[str, Any]) -> None:
+    """Anchors, merge keys and odd keys are kubectl's too."""
+    (document,) = read_documents(text)
+    assert value.items() <= document.value.items()
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_refused(text: str) -> None:
+    """What kubectl cannot read is no document here either."""
+    with pytest.raises(DocumentError):
+        read_documents(text)
 
 
 @pytest.mark.parametrize(
