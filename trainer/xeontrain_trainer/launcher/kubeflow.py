@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
@@ -49,7 +48,7 @@ class KubeflowPort:
     def __init__(self, take: Take, *, state_dir: str, on_error: Callable[[BaseException], None]) -> None:
         self._take = take
         self._token_file = os.path.join(state_dir, "kubeflow-token")
-        self._path = f"/{secrets.token_urlsafe(16)}"
+        self._path = f"/{os.urandom(16).hex()}"
         self._server = HttpServer(self._handle, on_error=on_error, most=MAX_CONNECTIONS)
         self._last: Mapping[str, Any] = {}
 
