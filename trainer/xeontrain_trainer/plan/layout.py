@@ -229,7 +229,10 @@ def _slice(part: Sequence[Core], *, number: int, way: str) -> Slice:
     firsts = tuple(core[0].number for core in part)
     nodes = tuple(sorted({core[0].node for core in part}))
     if way == "cores":
-        return Slice(compute=firsts[:-number], comm=firsts[-number:], nodes=nodes)
+        return _ascending(firsts[:-number], firsts[-number:], nodes=nodes)
     spare = [cpu.number for core in part for cpu in core[1:]]
-    comm = tuple(spare[-number:]) if way == "siblings" else ()
-    return Slice(compute=firsts, comm=comm, nodes=nodes)
+    return _ascending(firsts, spare[-number:] if way == "siblings" else (), nodes=nodes)
+
+
+def _ascending(compute: Sequence[int], comm: Sequence[int], *, nodes: tuple[int, ...]) -> Slice:
+    return Slice(compute=tuple(sorted(compute)), comm=tuple(sorted(comm)), nodes=nodes)

@@ -44,6 +44,8 @@ def check(machine: Machine, request: PlanRequest) -> Plan:
     for rank in plan.ranks:
         assert {*rank.compute_cpus, *rank.comm_cpus} <= set(machine.numbers), "inside the granted set"
         assert set(rank.nodes) <= set(machine.memory_nodes)
+        assert list(rank.compute_cpus) == sorted(rank.compute_cpus)
+        assert list(rank.comm_cpus) == sorted(rank.comm_cpus)
     assert len({(rank.threads, len(rank.comm_cpus)) for rank in plan.ranks}) == 1, "equal slices"
     if request.ranks is not None:
         assert len(plan.ranks) == request.ranks

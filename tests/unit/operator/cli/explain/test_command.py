@@ -16,6 +16,7 @@ from xeontrain_trainer.machine import Machine
 
 from tests.contract.cases.edits import COMMAND, TRAINING, edited
 from tests.unit.trainer.machines import build, pack, tree_of, write
+from tests.unit.trainer.recordings import FOLDER, needs_recordings
 
 XEON = {"sockets": 2, "cores": 8, "threads": 2}
 PART = [*range(1, 8), *range(17, 24), *range(9, 16), *range(25, 32)]
@@ -338,3 +339,18 @@ def test_any_shape_has_its_pictures(tmp_path: Path, machine: Machine) -> None:
     file = tmp_path / "plan.svg"
     assert explain("--sysfs", tmp_path / "machine", "--svg", file).exit_code == 0
     assert len(rectangles(file)) == len(machine.online)
+
+
+@needs_recordings
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in FOLDER.glob("*.tar.*")), ids=lambda n: n.split(".")[0]
+)
+def test_recorded_machines(tmp_path: Path, name: str) -> None:
+    """With all their links: each online CPU has its cell, and each granted one its use."""
+    file = tmp_path / "plan.svg"
+    document = answer("--sysfs", FOLDER / name, "--svg", file)
+    machine = document["machine"]
+    assert len(rectangles(file)) == len(machine["online"])
+    used = [cpu for rank in document["ranks"] for cpu in (*rank["computeCpus"], *rank["commCpus"])]
+    granted = [cpu["number"] for cpu in machine["cpus"]]
+    assert sorted([*used, *document["unusedCpus"]]) == granted
