@@ -22,12 +22,14 @@ pytestmark = [two_cpus, pytest.mark.timeout(600)]
 FIRST, SECOND = ALL[:2] if len(ALL) > 1 else (0, 0)
 
 # The first two CPUs of this machine, as the hardware threads of one core: one computes, one communicates.
+# While there is a file `small` beside the pods' folders, the pod has the first of them alone.
 SIBLINGS = f"""
-import dataclasses, runpy
-from xeontrain_trainer.launcher import layout
+import dataclasses, os, runpy
+from xeontrain_trainer.launcher import layout, main
 found = layout.read_machine(cpus=[{FIRST}, {SECOND}])
 core = tuple(dataclasses.replace(cpu, core={FIRST}, node=0) for cpu in found.cpus)
-layout.read_machine = lambda: dataclasses.replace(found, cpus=core)
+layout.read_machine = lambda: dataclasses.replace(found, cpus=core[: 1 if os.path.exists("../small") else 2])
+main.LOOK_AGAIN_SECONDS = 0.2
 runpy.run_module("xeontrain_trainer.launcher", run_name="__main__", alter_sys=True)
 """
 
@@ -161,6 +163,44 @@ def test_threads_of_a_plain_torch_script(tmp_path: Path) -> None:
             assert {"gloo_tcp_loop", "pt_gloo_runloop", "worker"} <= set(masks)
             assert any(name.startswith("pt_tcpstore") for name in masks) == (rank == 0)
         assert "communication thread" in gang.pods[0].said()
+
+
+GLOO_ALIKE = """
+import ctypes, json, os, sys, threading, time
+def communicate():
+    ctypes.CDLL(None).prctl(15, b"gloo_tcp_loop")
+    time.sleep(600)
+threading.Thread(target=communicate, daemon=True).start()
+folder, rank = sys.argv[1], os.environ["RANK"]
+with open(f"{folder}/{rank}.tmp", "w") as file:
+    json.dump(None, file)
+os.rename(f"{folder}/{rank}.tmp", f"{folder}/{rank}.json")
+time.sleep(600)
+"""
+
+
+def test_a_set_that_changes_under_running_ranks_is_followed_and_told(tmp_path: Path) -> None:
+    """The pod gets a CPU more: communication moves there, and the status says what has changed."""
+    gang = Gang(tmp_path, workers=2, command=[sys.executable, "-c", GLOO_ALIKE, str(tmp_path)])
+    gang.launcher = ["-c", SIBLINGS]
+    (tmp_path / "small").touch()
+    with gang:
+        given(tmp_path, ranks=2)
+        pod, pid = gang.pods[1], ranks_of(gang)[1]
+        assert pod.status()["cpu"]["changed"] == ""
+        assert set(map(frozenset, masks_below(pid).values())) == {frozenset({FIRST})}
+        (tmp_path / "small").unlink()
+        told = pod.wait_for("the change is told", lambda status: status["cpu"]["changed"])["cpu"]
+        assert f"its CPU set was {FIRST} when its ranks started" in told["changed"]
+        eventually(lambda: masks_below(pid).get("gloo_tcp_loop") == {SECOND}, "communication moves")
+        eventually(
+            lambda: any(
+                (member["cpu"] or {}).get("changed")
+                for member in gang.pods[0].status()["members"]
+                if member["worker"] == 1
+            ),
+            "worker 0 hears of it",
+        )
 
 
 def test_what_was_moved_is_told_in_a_line() -> None:
