@@ -91,7 +91,7 @@ def run(
 def explain(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help=f"{FILE_HELP} Without it a worker has the whole machine."),
+        typer.Argument(metavar="FILE", help=f"{FILE_HELP} Without it a worker has the whole machine."),
     ] = None,
     sysfs: Annotated[
         str | None,
