@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from .errors import BadDataError
 from .labels import Labels, find_labels
 
 if TYPE_CHECKING:
+    import datasets
+
     from .rows import Rows
 
 
@@ -24,10 +26,16 @@ def check_text(rows: Rows, *, field: str, column: str) -> None:
             cause=f"{column!r} of {where} holds {kind}, not text",
             remedy="Name a column of text, or convert it",
         )
+    check_present(rows, field=field, column=column, what="text")
+
+
+def check_present(rows: Rows, *, field: str, column: str, what: str) -> None:
+    """Raise BadDataError where cells of the column are missing."""
+    missing = rows.table.data.column(column).null_count
     if missing:
         raise BadDataError(
             field,
-            cause=f"{missing} of {len(table)} rows of {where} have no text in {column!r}",
+            cause=f"{missing} of {len(rows.table)} rows of {rows.where} have no {what} in {column!r}",
             remedy="Fill these rows or remove them",
         )
 
@@ -56,15 +64,28 @@ def with_class_names(rows: Rows, *, column: str) -> Rows:
     return dataclasses.replace(rows, table=table, classes=tuple(classes))
 
 
-def find_classes(rows: Mapping[str, Rows], *, column: str) -> Labels:
-    """The classes of the training rows.
+def find_classes(rows: Mapping[str, Rows], *, field: str, column: str) -> tuple[str, ...]:
+    """The names of the classes of the training rows' cells, or of the elements of their lists, in order.
 
     Raises BadDataError where labels are unusable or new in the other rows.
     """
     train = rows["train"]
     labels = (
-        Labels(train.classes) if train.classes else find_labels(train.table.unique(column), where=train.where)
+        Labels(train.classes)
+        if train.classes
+        else find_labels(_distinct(train.table, column), field=field, where=train.where)
     )
     if "eval" in rows:
-        labels.check(rows["eval"].table.unique(column), where=rows["eval"].where)
-    return labels
+        labels.check(_distinct(rows["eval"].table, column), field=field, where=rows["eval"].where)
+    return labels.names
+
+
+def _distinct(table: datasets.Dataset, column: str) -> Iterable[Any]:
+    """The distinct values of a column; of a column of lists, those of their elements."""
+    import pyarrow
+    from pyarrow import compute
+
+    values = table.data.column(column)
+    while pyarrow.types.is_list(values.type) or pyarrow.types.is_large_list(values.type):
+        values = compute.list_flatten(values)
+    return list(compute.unique(values).to_pylist())

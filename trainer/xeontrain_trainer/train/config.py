@@ -15,7 +15,13 @@ from typing import Any
 from .. import contract
 from .errors import BadConfigError, MissingFileError
 
-TASKS = ("text-classification",)
+TASKS = (
+    "text-classification",
+    "question-answering",
+    "token-classification",
+    "image-classification",
+    "causal-language-modeling",
+)
 SCHEDULES = ("linear", "cosine", "constant")
 PRECISIONS = ("Auto", "BF16", "FP32")
 IPEX = ("Auto", "Enabled", "Disabled")

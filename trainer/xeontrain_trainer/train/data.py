@@ -82,7 +82,7 @@ def prepare(
             return Prepared.from_json(file.read())
     processor = task.load_processor(model_folder)
     samples = {
-        name: _encode(split, task=task, processor=processor, labels=labels, processes=processes)
+        name: _encode(name, split, task=task, processor=processor, labels=labels, processes=processes)
         for name, split in rows.items()
     }
     prepared = Prepared(
@@ -114,12 +114,12 @@ def load_eval_rows(prepared: Prepared, *, task: Task) -> datasets.Dataset | None
 
 
 def _encode(
-    rows: Rows, *, task: Task, processor: Any, labels: Sequence[str], processes: int
+    name: str, rows: Rows, *, task: Task, processor: Any, labels: Sequence[str], processes: int
 ) -> datasets.Dataset:
     table = rows.table
     count = min(processes, len(table) // task.rows_a_process)
-    return table.map(
-        task.encoder(processor, labels=labels),
+    samples = table.map(
+        task.encoder(processor, labels=labels, evaluation=name == "eval"),
         batched=True,
         with_indices=True,
         remove_columns=table.column_names,
@@ -128,6 +128,7 @@ def _encode(
         # datasets would hash the tokenizer, whose state changes while it works.
         new_fingerprint=f"{table._fingerprint[:16]}-samples",
     )
+    return task.arrange(samples)
 
 
 def _key(
@@ -136,7 +137,7 @@ def _key(
     """A name for the samples: what they depend on, by content where it is known."""
     parts = {
         "task": config.task,
-        "rows": {name: split.table._fingerprint for name, split in rows.items()},
+        "rows": {name: (split.table._fingerprint, split.stamp) for name, split in rows.items()},
         "columns": dataclasses.asdict(config.dataset.columns),
         "labels": list(labels),
         "model": os.path.realpath(model_folder),

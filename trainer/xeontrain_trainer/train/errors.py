@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .. import contract
 
@@ -23,6 +24,10 @@ class UserError(Exception):
     def __init__(self, field: str, *, cause: str, remedy: str) -> None:
         self.field, self.cause, self.remedy = field, cause, remedy
         super().__init__(_one_line(f"{field}: {cause}. {remedy}"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For a process that encodes rows: what it raises comes to the rank by pickle."""
+        return functools.partial(type(self), cause=self.cause, remedy=self.remedy), (self.field,)
 
 
 class MissingFileError(UserError):

@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import IO, Any
 from .config import DataFiles
 from .errors import BadConfigError, BadDataError, MissingFileError
 
-FORMATS = {
+TABLES: Mapping[str, str] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".json": "json",
@@ -27,6 +28,10 @@ FORMATS = {
     ".ndjson": "json",
     ".parquet": "parquet",
 }
+"""Suffix -> format of the files that have columns. A task may know more; see `Task.formats`."""
+
+# Begins a file in the form in which SQuAD is published: one object around all articles.
+_SQUAD = re.compile(r'\s*\{\s*"(version|data)"\s*:')
 _SEPARATORS = {".tsv": "\t"}
 _SHOWN_NAMES = 10
 
@@ -35,7 +40,8 @@ _SHOWN_NAMES = 10
 class Source:
     """The files of one split, all of one format, in the order in which their rows are numbered.
 
-    `field` is where the resource names them. `separator` is that of CSV.
+    `field` is where the resource names them. `separator` is that of CSV. Of the formats csv, json and
+    parquet a file has columns; of conll, squad and image a row has what its task reads, without names.
     """
 
     field: str
@@ -44,18 +50,20 @@ class Source:
     separator: str = ","
 
 
-def find_sources(files: DataFiles, *, columns: Mapping[str, str]) -> dict[str, Source]:
+def find_sources(
+    files: DataFiles, *, columns: Mapping[str, str], formats: Mapping[str, str] = TABLES
+) -> dict[str, Source]:
     """`train`, and `eval` where the job has one, with every file found and every column seen in every file.
 
-    `columns`: field of the resource -> column that the task reads.
+    `columns`: field of the resource -> column that the task reads. `formats`: suffix -> format it knows.
     Raises MissingFileError, BadDataError (not readable as its format) or BadConfigError (columns, formats).
     """
     sources = {}
     for split, patterns in (("train", files.train), ("eval", files.eval)):
         if patterns:
-            sources[split] = _source(f"spec.training.dataset.files.{split}", patterns)
+            sources[split] = _source(f"spec.training.dataset.files.{split}", patterns, formats=formats)
     for source in sources.values():
-        for path in source.paths:
+        for path in source.paths if source.format in _READERS else ():
             check_columns(columns, found=column_names(source, path), where=path)
     return sources
 
@@ -80,23 +88,37 @@ def column_names(source: Source, path: str) -> list[str]:
         raise _unreadable(source, path, cause=str(error)) from None
 
 
-def _source(field: str, patterns: Sequence[str]) -> Source:
+def _source(field: str, patterns: Sequence[str], *, formats: Mapping[str, str]) -> Source:
     paths = list(
         dict.fromkeys(
-            path for index, text in enumerate(patterns) for path in _find(f"{field}[{index}]", text)
+            path
+            for index, text in enumerate(patterns)
+            for path in _find(f"{field}[{index}]", text, formats=formats)
         )
     )
-    kinds = {_suffix(field, path) for path in paths}
-    formats = {(FORMATS[kind], _SEPARATORS.get(kind, ",")) for kind in kinds}
-    if len(formats) > 1:
+    kinds = {_suffix(field, path, formats=formats) for path in paths}
+    found = {(formats[kind], _SEPARATORS.get(kind, ",")) for kind in kinds}
+    if len(found) > 1:
         raise BadConfigError(
             field, cause=f"it mixes formats: {', '.join(sorted(kinds))}", remedy="Use one format for a split"
         )
-    kind, separator = formats.pop()
+    kind, separator = found.pop()
+    if kind == "json or squad":
+        kind = "squad" if all(map(_is_squad, paths)) else "json"
     return Source(field=field, paths=tuple(paths), format=kind, separator=separator)
 
 
-def _find(field: str, pattern: str) -> list[str]:
+def _is_squad(path: str) -> bool:
+    try:
+        with open_text(path) as file:
+            return _SQUAD.match(file.read(1000)) is not None
+    except (OSError, EOFError, ValueError, zlib.error):
+        return False  # what is wrong with it, the reader of its format says
+
+
+def _find(field: str, pattern: str, *, formats: Mapping[str, str]) -> list[str]:
+    if os.path.isdir(pattern) and "image" in formats.values():
+        return _images(field, pattern, formats=formats)
     # A file may itself have brackets in its name.
     is_glob = glob.has_magic(pattern) and not os.path.exists(pattern)
     paths = sorted(glob.glob(pattern, recursive=True)) if is_glob else [pattern]
@@ -110,6 +132,20 @@ def _find(field: str, pattern: str) -> list[str]:
     return files
 
 
+def _images(field: str, folder: str, *, formats: Mapping[str, str]) -> list[str]:
+    """The images in the folders of `folder`, each folder a class; files that are no images do not count."""
+    endings = tuple(suffix for suffix, kind in formats.items() if kind == "image")
+    paths = sorted(glob.glob(os.path.join(glob.escape(folder), "*", "*")))
+    images = [path for path in paths if path.lower().endswith(endings)]
+    if not images:
+        raise BadDataError(
+            field,
+            cause=f"the folders in {folder} hold no images",
+            remedy=f"Put the images into one folder for each class, such as {folder}/cat/1.jpg",
+        )
+    return images
+
+
 def _neighbours(path: str) -> str:
     """What is there instead: the nearest folder that exists, with its first names."""
     folder = os.path.dirname(path) or "."
@@ -120,11 +156,11 @@ def _neighbours(path: str) -> str:
     return f"Check the path and spec.volumeMounts: {folder} holds {shown or 'nothing'}"
 
 
-def _suffix(field: str, path: str) -> str:
+def _suffix(field: str, path: str, *, formats: Mapping[str, str]) -> str:
     name = path.lower().removesuffix(".gz")
     suffix = os.path.splitext(name)[1]
-    if suffix not in FORMATS:
-        known = ", ".join(FORMATS)
+    if suffix not in formats:
+        known = ", ".join(formats)
         raise BadConfigError(
             field, cause=f"{path} has no known format", remedy=f"Name files {known}, or these + .gz"
         )

@@ -141,7 +141,8 @@ def accumulate_gradients(training: Training, batch: GlobalBatch) -> float:
         exchange = contextlib.nullcontext() if number == len(pieces) else training.wrapped.no_sync()
         with exchange:
             with training.precision.autocast():
-                loss, _ = summed_loss(training.wrapped, training.samples.batch(rows), task=training.task)
+                inputs = training.samples.batch(rows, epoch=batch.epoch)
+                loss, _ = summed_loss(training.wrapped, inputs, task=training.task)
             (loss * weight).backward()
         loss_sum += float(loss.detach())
     return loss_sum if mine else 0.0

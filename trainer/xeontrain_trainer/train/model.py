@@ -41,7 +41,7 @@ def load_model(
             cause=f"it cannot be loaded for {task.config.task}: {' '.join(str(error).split())[:300]}",
             remedy=f"Name a model that {task.auto_model} of transformers loads",
         ) from error
-    return model.train()
+    return task.ready(model.train())
 
 
 def _dropouts(config: Any) -> Iterator[str]:

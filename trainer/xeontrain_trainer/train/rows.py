@@ -5,21 +5,20 @@ Imports datasets only when needed.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .config import Dataset, HubDataset
 from .errors import BadConfigError, BadDataError, MissingFileError, UserError, last_words
-from .files import Source, check_columns, is_gzipped, open_bytes, open_text, parquet_rows
+from .files import Source, check_columns, is_gzipped, open_bytes, parquet_rows
+from .readers import READERS
 from .tasks.task import Task
 
 if TYPE_CHECKING:
@@ -31,12 +30,15 @@ class Rows:
     """The rows of a split. `where` names them in errors.
 
     `classes` are the names of the label column's classes, in order, where the data says so itself; the
-    table's labels are then these names.
+    table's labels are then these names. `folder` is where relative paths in the table begin, `stamp` stands
+    for the content of files that the table only names.
     """
 
     table: datasets.Dataset
     where: str
     classes: tuple[str, ...] | None = None
+    folder: str | None = None
+    stamp: str = ""
 
 
 def read_rows(dataset: Dataset, *, task: Task, sources: Mapping[str, Source]) -> dict[str, Rows]:
@@ -60,10 +62,19 @@ def read_rows(dataset: Dataset, *, task: Task, sources: Mapping[str, Source]) ->
         }
     else:
         rows = {
-            name: Rows(table=_read_files(source, columns=task.columns()), where=source.field)
+            name: Rows(
+                table=_read_files(source, columns=task.columns()),
+                where=source.field,
+                folder=_common_folder(source.paths),
+            )
             for name, source in sources.items()
         }
     return {name: _checked(split, task=task) for name, split in rows.items()}
+
+
+def _common_folder(paths: Sequence[str]) -> str | None:
+    folders = {os.path.dirname(os.path.abspath(path)) for path in paths}
+    return folders.pop() if len(folders) == 1 else None
 
 
 def _read_files(source: Source, *, columns: Mapping[str, str]) -> datasets.Dataset:
@@ -72,19 +83,20 @@ def _read_files(source: Source, *, columns: Mapping[str, str]) -> datasets.Datas
 
     wanted = _wanted(columns)
     try:
-        if source.format == "csv":
+        if source.format in READERS:
+            reader = READERS[source.format]
             return datasets.Dataset.from_generator(
-                csv_rows,
-                features=datasets.Features({column: datasets.Value("string") for column in wanted}),
+                reader.rows,
+                features=reader.features(wanted),
                 # Tuples, as lists would be shards to datasets. The stamps are there for its cache alone: a
                 # file that changed is read again.
-                gen_kwargs={"source": source, "columns": tuple(wanted), "stamps": _stamps(source)},
+                gen_kwargs={"source": source, "columns": tuple(wanted), "stamps": _stamps(source.paths)},
             )
         parquet = source.format == "parquet"
         options: dict[str, Any] = {"columns": wanted} if parquet else {}
         files = {"train": _with_rows(source) if parquet else list(source.paths)}
         return datasets.load_dataset(source.format, data_files=files, split="train", **options)
-    except BadDataError:
+    except UserError:
         raise
     except (
         datasets.exceptions.DatasetGenerationError,
@@ -95,29 +107,6 @@ def _read_files(source: Source, *, columns: Mapping[str, str]) -> datasets.Datas
         zlib.error,
     ) as error:
         raise _unreadable(source, error) from error
-
-
-def csv_rows(source: Source, columns: Sequence[str], stamps: object) -> Iterator[dict[str, str]]:
-    """The wanted columns of CSV files, as text throughout.
-
-    Guessing types, as readers of CSV like to, would turn the text "null" into nothing and differ by shard.
-    A row with too many fields (a comma in a text without quotes) must be an error, not a shorter text.
-    """
-    csv.field_size_limit(sys.maxsize)
-    for path in source.paths:
-        with open_text(path) as file:
-            reader = csv.reader(file, delimiter=source.separator, strict=True)
-            header = next(reader)
-            places = {column: header.index(column) for column in columns}
-            for fields in reader:
-                if fields and len(fields) != len(header):
-                    raise BadDataError(
-                        source.field,
-                        cause=f"line {reader.line_num} of {path} has {len(fields)} fields, not {len(header)}",
-                        remedy="Put texts that contain the separator in double quotes",
-                    )
-                if fields:
-                    yield {column: fields[place] for column, place in places.items()}
 
 
 def _unreadable(source: Source, error: Exception) -> UserError:
@@ -132,8 +121,8 @@ def _unreadable(source: Source, error: Exception) -> UserError:
     )
 
 
-def _stamps(source: Source) -> tuple[tuple[int, int], ...]:
-    stats = [os.stat(path) for path in source.paths]
+def _stamps(paths: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    stats = [os.stat(path) for path in paths]
     return tuple((stat.st_size, stat.st_mtime_ns) for stat in stats)
 
 

@@ -46,7 +46,7 @@ def read_plan(plan_file: str | None) -> Plan | None:
 def _prepare(config: TrainingConfig, *, environment: Environment, plan: Plan | None) -> Prepared:
     """This worker's samples, made on all its CPUs: the other ranks of the worker wait for them."""
     task, files = task_of(config), config.dataset.files
-    sources = find_sources(files, columns=task.columns()) if files else {}
+    sources = find_sources(files, columns=task.columns(), formats=task.formats) if files else {}
     if environment.is_main:
         # The first sign of life: libraries, data and model take from seconds to minutes from here.
         print(f"reading data for {config.model}", file=sys.stderr, flush=True)

@@ -27,6 +27,7 @@ class Samples:
     items: tuple[int, ...]
     _inputs: datasets.Dataset
     _collate: Collator
+    _task: Task
 
     @classmethod
     def of(cls, table: datasets.Dataset, *, task: Task, processor: Any) -> Samples:
@@ -39,12 +40,18 @@ class Samples:
             items=items,
             _inputs=table.remove_columns(apart),
             _collate=task.collator(processor),
+            _task=task,
         )
 
-    def batch(self, rows: Sequence[int]) -> dict[str, torch.Tensor]:
-        """The model's inputs and what is to be predicted, for the samples `rows` in their order."""
+    def batch(self, rows: Sequence[int], *, epoch: int | None = None) -> dict[str, torch.Tensor]:
+        """The model's inputs and what is to be predicted, for the samples `rows` in their order.
+
+        As they are trained on in `epoch`; without it, as they are.
+        """
         columns = self._inputs[list(rows)]
         samples = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        if epoch is not None:
+            samples = self._task.augment(samples, numbers=rows, epoch=epoch)
         return dict(self._collate(samples))
 
     def count_items(self, rows: Sequence[int]) -> int:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import BadConfigError
 
+if TYPE_CHECKING:
+    import torch
 
-def load_tokenizer(model_folder: str) -> Any:
+_TOKENS = ("input_ids", "token_type_ids")
+
+
+def load_tokenizer(model_folder: str, **options: Any) -> Any:
     """The tokenizer of a model, with a padding token. Raises BadConfigError where the model has none."""
     from transformers import AutoTokenizer
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model_folder)
+        tokenizer = AutoTokenizer.from_pretrained(model_folder, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise _no_tokenizer(model_folder, cause=" ".join(str(error).split())[:300]) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):
@@ -25,6 +30,20 @@ def load_tokenizer(model_folder: str) -> Any:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def pad(samples: list[dict[str, Any]], *, tokenizer: Any) -> dict[str, torch.Tensor]:
+    """The tensors of samples of one length each: their tokens padded to the longest, the rest numbers.
+
+    Padded on the right, whatever the tokenizer prefers for generating text: a word's position must not depend
+    on which samples come together.
+    """
+    import torch
+
+    tokens = [{name: sample[name] for name in _TOKENS if name in sample} for sample in samples]
+    padded = dict(tokenizer.pad(tokens, return_tensors="pt", padding_side="right"))
+    rest = [name for name in samples[0] if name not in _TOKENS and not isinstance(samples[0][name], list)]
+    return padded | {name: torch.tensor([sample[name] for sample in samples]) for name in rest}
 
 
 def check_length(max_length: int, *, tokenizer: Any, model_folder: str) -> None:

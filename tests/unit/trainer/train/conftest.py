@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.trainer.train import tiny
+from tests.unit.trainer.train import jobs, tiny
 from tools import hub_cache
 
 
@@ -27,6 +27,15 @@ def hugging_face_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         patch.setenv("TOKENIZERS_PARALLELISM", "false")
         patch.setenv("OMP_NUM_THREADS", "1")
         yield home
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> jobs.Models:
+    """The folders of tiny models of all kinds."""
+    gpt, resnet = (tmp_path_factory.mktemp(name) for name in ("tiny-gpt", "tiny-resnet"))
+    tiny.write_writer(gpt)
+    tiny.write_seer(resnet)
+    return jobs.Models(bert=tiny_model, gpt=gpt, resnet=resnet)
 
 
 @pytest.fixture(scope="session")

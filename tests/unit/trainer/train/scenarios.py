@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,60 +34,151 @@ def _group() -> Iterator[Any]:
         yield environment
 
 
-def steps(
-    training: dict[str, Any], prepared: Any, *, rows: Sequence[Sequence[int]], accumulations: Sequence[int]
-) -> list[Step]:
-    """The loss and gradients of each of `rows` as a global batch, for each number of accumulation steps.
+@dataclass(frozen=True)
+class Job:
+    """A job's training block, and the samples that were made for it."""
 
-    `training` is the job's block, of which `prepared` holds the samples.
+    training: dict[str, Any]
+    prepared: Any
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a rank sees of a job.
+
+    A step for each batch and number of pieces; the evaluation; epoch and samples of each step of a training.
     """
+
+    steps: list[Step]
+    evaluation: dict[str, float]
+    trained_on: list[tuple[int, list[int]]]
+
+
+def batches(num_samples: int) -> list[Sequence[int]]:
+    """Global batches of at least 16 samples: a full one; one that no number of ranks divides, with the last
+    sample; one smaller than four ranks; a single sample."""
+    return [range(16), range(num_samples - 13, num_samples), range(3, 6), [num_samples - 1]]
+
+
+def watch(jobs: Mapping[str, Job], *, accumulations: Sequence[int], epochs: int) -> dict[str, Seen]:
+    """Each job in this rank, one after another: losses and gradients of batches, evaluation, a training.
+
+    Each of the batches is computed without dropout for each number of accumulation steps. The training is one
+    of `epochs` with dropout.
+    """
+    with _group() as environment:
+        return {
+            name: Seen(
+                steps=[
+                    step
+                    for pieces in accumulations
+                    for step in _steps(job, environment, accumulation_steps=pieces)
+                ],
+                evaluation=_evaluation(job, environment),
+                trained_on=_trained_on(job, environment, epochs=epochs),
+            )
+            for name, job in jobs.items()
+        }
+
+
+def _steps(job: Job, environment: Any, *, accumulation_steps: int) -> list[Step]:
     from xeontrain_trainer.train.distributed import total
     from xeontrain_trainer.train.loop import accumulate_gradients
     from xeontrain_trainer.train.sampler import GlobalBatch
 
+    built = _built(job, environment, dropout=0, accumulationSteps=accumulation_steps)
     done = []
-    with _group() as environment:
-        for pieces in accumulations:
-            built = _built(training, prepared, environment, dropout=0, accumulationSteps=pieces)
-            for batch_rows in rows:
-                built.wrapped.zero_grad(set_to_none=True)
-                batch = GlobalBatch(epoch=0, number=0, rows=tuple(batch_rows))
-                (loss_sum,) = total([accumulate_gradients(built, batch)])
-                loss = loss_sum / built.samples.count_items(batch_rows)
-                done.append(Step(loss=loss, gradients=_gradients(built.model)))
+    for batch_rows in batches(len(built.samples.lengths)):
+        built.wrapped.zero_grad(set_to_none=True)
+        batch = GlobalBatch(epoch=0, number=0, rows=tuple(batch_rows))
+        (loss_sum,) = total([accumulate_gradients(built, batch)])
+        loss = loss_sum / built.samples.count_items(batch_rows)
+        done.append(Step(loss=loss, gradients=_gradients(built.model)))
     return done
 
 
-def _built(training: dict[str, Any], prepared: Any, environment: Any, **hyperparameters: Any) -> Any:
+def _evaluation(job: Job, environment: Any) -> dict[str, float]:
+    """The scores of the untrained model with dropout, which must not work here."""
+    from xeontrain_trainer.train.evaluate import evaluate
+    from xeontrain_trainer.train.setup import evaluation_samples
+
+    built = _built(job, environment, dropout=0.5)
+    modes = [module.training for module in built.model.modules()]
+    samples = evaluation_samples(job.prepared, task=built.task, processor=built.processor)
+    scores = evaluate(built, samples, prepared=job.prepared)
+    assert [module.training for module in built.model.modules()] == modes
+    return scores
+
+
+class _Recorder:
+    """Samples that note which of them were asked for."""
+
+    def __init__(self, samples: Any) -> None:
+        self.samples = samples
+        self.asked: list[tuple[int, list[int]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.samples, name)
+
+    def batch(self, rows: Sequence[int], *, epoch: int) -> Any:
+        """As the samples have it."""
+        self.asked.append((epoch, list(rows)))
+        return self.samples.batch(rows, epoch=epoch)
+
+
+def _trained_on(job: Job, environment: Any, *, epochs: int) -> list[tuple[int, list[int]]]:
+    from xeontrain_trainer.train.loop import train_epochs
+
+    # A rank without samples of its own computes another's, which would count twice here.
+    count = job.prepared.train_samples
+    size = next(size for size in range(8, 16) if count % size == 0 or count % size >= 4)
+    built = _built(job, environment, dropout=0.3, epochs=epochs, batchSize=size)
+    built.samples = _Recorder(built.samples)
+    assert len(list(train_epochs(built))) == epochs
+    return list(built.samples.asked)
+
+
+def _built(job: Job, environment: Any, **hyperparameters: Any) -> Any:
     from xeontrain_trainer.train.config import parse_training
     from xeontrain_trainer.train.setup import build_training
     from xeontrain_trainer.train.tasks import task_of
 
-    block = {**training, "hyperparameters": {**training["hyperparameters"], **hyperparameters}}
-    config = parse_training(block)
-    return build_training(
-        config, task=task_of(config), prepared=prepared, environment=environment, backend="Gloo"
-    )
+    known = job.training["hyperparameters"]
+    config = parse_training({**job.training, "hyperparameters": {**known, **hyperparameters}})
+    task = task_of(config)
+    return build_training(config, task=task, prepared=job.prepared, environment=environment, backend="Gloo")
 
 
-def plain_steps(training: dict[str, Any], prepared: Any, *, rows: Sequence[Sequence[int]]) -> list[Step]:
-    """The reference: the same by transformers' own loss, the mean over a batch, without DDP."""
+def plain(jobs: Mapping[str, Job]) -> dict[str, list[Step]]:
+    """The reference: the same by transformers' own loss of each sample by itself, without DDP or padding."""
+    return {name: _plain_steps(job) for name, job in jobs.items()}
+
+
+def _plain_steps(job: Job) -> list[Step]:
     from xeontrain_trainer.train.config import parse_training
     from xeontrain_trainer.train.data import load_samples
     from xeontrain_trainer.train.model import load_model
     from xeontrain_trainer.train.samples import Samples
     from xeontrain_trainer.train.tasks import task_of
 
-    task = task_of(parse_training(training))
-    processor = task.load_processor(prepared.model_folder)
-    samples = Samples.of(load_samples(prepared, "train"), task=task, processor=processor)
-    model = load_model(prepared.model_folder, task=task, labels=prepared.labels, dropout=0.0, seed=42)
+    task = task_of(parse_training(job.training))
+    processor = task.load_processor(job.prepared.model_folder)
+    samples = Samples.of(load_samples(job.prepared, "train"), task=task, processor=processor)
+    model: Any = load_model(
+        job.prepared.model_folder, task=task, labels=job.prepared.labels, dropout=0.0, seed=42
+    )
+    known = inspect.signature(model.forward).parameters
     done = []
-    for batch_rows in rows:
+    for batch_rows in batches(len(samples.lengths)):
         model.zero_grad(set_to_none=True)
-        loss = model(**samples.batch(list(batch_rows))).loss
-        loss.backward()
-        done.append(Step(loss=float(loss.detach()), gradients=_gradients(model)))
+        loss = 0.0
+        for row in batch_rows:
+            batch = samples.batch([row], epoch=0)
+            mean = model(**{name: tensor for name, tensor in batch.items() if name in known}).loss
+            share = mean * samples.items[row] / samples.count_items(batch_rows)
+            share.backward()
+            loss += float(share.detach())
+        done.append(Step(loss=loss, gradients=_gradients(model)))
     return done
 
 
@@ -142,16 +234,3 @@ def thread_affinities(cpu: int) -> dict[str, set[int]]:
 def _threads() -> set[tuple[str, int]]:
     tasks = Path("/proc/self/task").iterdir()
     return {((task / "comm").read_text().strip(), int(task.name)) for task in tasks}
-
-
-def evaluate(training: dict[str, Any], prepared: Any) -> dict[str, float]:
-    """The evaluation's scores as this rank gets them, on the untrained model with dropout."""
-    from xeontrain_trainer.train.evaluate import evaluate as evaluate_rows
-    from xeontrain_trainer.train.setup import evaluation_samples
-
-    with _group() as environment:
-        built = _built(training, prepared, environment, dropout=0.5)
-        samples = evaluation_samples(prepared, task=built.task, processor=built.processor)
-        scores = evaluate_rows(built, samples, prepared=prepared)
-    assert built.model.training
-    return scores

@@ -93,7 +93,7 @@ def test_fields_are_those_of_the_resource(ours: type, resource: type[BaseModel])
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"task": "causal-language-modeling"}, "spec.training.task"),
+        ({"task": "summarization"}, "spec.training.task"),
         ({"model": None}, "spec.training.model"),
         ({"optimiser": "SGD"}, "spec.training.optimiser"),
         ({"dataset": {}}, "spec.training.dataset"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,13 @@ def test_user_errors_end_the_job_at_once(kind: type[errors.UserError], exit_code
 def test_every_user_error_has_an_exit_code() -> None:
     """No user error can be added without one."""
     assert {kind.exit_code for kind in errors.UserError.__subclasses__()} < contract.USER_ERROR_EXITS
+
+
+def test_user_errors_come_from_other_processes() -> None:
+    """What a process that encodes rows raises arrives as it was, by pickle."""
+    error = errors.BadDataError("spec.training.dataset", cause="it is broken", remedy="Mend it")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.remedy) == (errors.BadDataError, str(error), "Mend it")
 
 
 def test_error_file_is_in_torchs_form(tmp_path: Path) -> None:

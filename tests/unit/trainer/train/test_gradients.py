@@ -2,88 +2,118 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 from xeontrain_trainer.train import data
 
-from tests.unit.trainer.train import scenarios, tiny
+from tests.unit.trainer.train import jobs, tiny
 from tests.unit.trainer.train.ranks import run_ranks, succeeded
+from tests.unit.trainer.train.scenarios import Job, Seen, Step, batches, plain, watch
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
-# A full batch; one that no number of ranks divides; one smaller than four ranks; a single row.
-BATCHES = [range(16), range(16, 29), range(30, 33), [33]]
 ACCUMULATIONS = [1, 2, 3]
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job's training block and its samples."""
-
-    training: dict[str, Any]
-    prepared: data.Prepared
+WORLD_SIZES = [1, 2, 4]
+EPOCHS = 3
 
 
 @pytest.fixture(scope="module")
-def job(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+def all_jobs(tiny_models: jobs.Models, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Job]:
+    """A job of each task with its samples."""
     folder = tmp_path_factory.mktemp("rows")
-    train = tiny.write_csv(folder / "train.csv", tiny.rows(40))
-    evaluate = tiny.write_csv(folder / "eval.csv", tiny.rows(37, seed=3))
-    training = tiny.training(tiny_model, train=[train], evaluate=[evaluate])
-    return Job(training, tiny.prepare(training))
+    blocks = {task: jobs.job(task, models=tiny_models, folder=folder / task) for task in jobs.TASKS}
+    return {task: Job(block, tiny.prepare(block)) for task, block in blocks.items()}
 
 
 @pytest.fixture(scope="module")
-def reference(job: Job) -> list[scenarios.Step]:
-    ended = run_ranks(scenarios.plain_steps, job.training, job.prepared, world_size=1, rows=BATCHES)
-    (values,) = succeeded(ended)
-    return list(values)
+def reference(all_jobs: Mapping[str, Job]) -> Mapping[str, list[Step]]:
+    """Each task's steps by transformers alone."""
+    (steps,) = succeeded(run_ranks(plain, all_jobs, world_size=1))
+    return dict(steps)
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 4])
+@pytest.fixture(scope="module")
+def seen(all_jobs: Mapping[str, Job]) -> Mapping[int, list[Mapping[str, Seen]]]:
+    """What each rank sees of each task, for each number of ranks: one group of processes does all tasks."""
+    return {
+        world_size: succeeded(
+            run_ranks(
+                watch,
+                all_jobs,
+                world_size=world_size,
+                accumulations=ACCUMULATIONS,
+                epochs=EPOCHS,
+            )
+        )
+        for world_size in WORLD_SIZES
+    }
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+@pytest.mark.parametrize("task", jobs.TASKS)
 def test_gradients_are_those_of_one_process(
-    job: Job, reference: list[scenarios.Step], world_size: int
+    seen: Mapping[int, list[Mapping[str, Seen]]],
+    reference: Mapping[str, list[Step]],
+    task: str,
+    world_size: int,
 ) -> None:
     """Every rank has, before the optimizer, the gradient of the mean loss over the global batch (1e-5).
 
     For 1, 2 and 4 ranks, for 1 to 3 accumulation steps, for batches that ranks do not divide and batches that
-    leave ranks without rows.
+    leave ranks without samples. A sample has its own number of items: words, positions, classes.
     """
-    ended = run_ranks(
-        scenarios.steps,
-        job.training,
-        job.prepared,
-        world_size=world_size,
-        rows=BATCHES,
-        accumulations=ACCUMULATIONS,
-    )
-    for steps in succeeded(ended):
-        assert len(steps) == len(ACCUMULATIONS) * len(BATCHES)
-        for step, expected in zip(steps, reference * len(ACCUMULATIONS), strict=True):
-            assert step.loss == pytest.approx(expected.loss, abs=1e-5)
-            assert step.gradients.keys() == expected.gradients.keys()
+    expected = reference[task] * len(ACCUMULATIONS)
+    for rank in seen[world_size]:
+        for step, other in zip(rank[task].steps, expected, strict=True):
+            assert step.loss == pytest.approx(other.loss, abs=1e-5)
+            assert step.gradients.keys() == other.gradients.keys()
             for name, gradient in step.gradients.items():
-                np.testing.assert_allclose(gradient, expected.gradients[name], atol=1e-5, err_msg=name)
+                np.testing.assert_allclose(gradient, other.gradients[name], atol=1e-5, err_msg=name)
 
 
-def test_gradients_are_not_nothing(reference: list[scenarios.Step]) -> None:
+@pytest.mark.parametrize("task", jobs.TASKS)
+def test_gradients_are_not_nothing(reference: Mapping[str, list[Step]], task: str) -> None:
     """The comparison above is of gradients well above its tolerance, and of batches that differ."""
-    for step in reference:
+    for step in reference[task]:
         assert max(float(np.abs(gradient).max()) for gradient in step.gradients.values()) > 1e-2
-    assert len({round(step.loss, 4) for step in reference}) == len(reference)
+    assert len({round(step.loss, 7) for step in reference[task]}) == len(batches(16))
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
-def test_evaluation_counts_each_row_once(job: Job, world_size: int) -> None:
-    """Scores of several ranks are those of one, though 37 rows do not divide; only rank 0 has them."""
-    (alone,) = succeeded(run_ranks(scenarios.evaluate, job.training, job.prepared, world_size=1))
-    first, *others = succeeded(
-        run_ranks(scenarios.evaluate, job.training, job.prepared, world_size=world_size)
-    )
-    assert first == pytest.approx(alone, abs=1e-6)
-    assert others == [{}] * (world_size - 1)
-    assert round(alone["accuracy"] * 37, 6).is_integer()
+@pytest.mark.parametrize("task", [task for task in jobs.TASKS if task != "image-classification"])
+def test_batches_are_of_several_lengths(all_jobs: Mapping[str, Job], task: str) -> None:
+    """The comparison above is of batches that need padding."""
+    lengths = data.load_samples(all_jobs[task].prepared, "train")["length"][:]
+    assert any(len({lengths[row] for row in rows}) > 1 for rows in batches(len(lengths)))
+
+
+@pytest.mark.parametrize("world_size", WORLD_SIZES)
+@pytest.mark.parametrize("task", jobs.TASKS)
+def test_each_sample_is_trained_on_once_an_epoch(
+    seen: Mapping[int, list[Mapping[str, Seen]]], all_jobs: Mapping[str, Job], task: str, world_size: int
+) -> None:
+    """In three real epochs with dropout and length groups the ranks together see each sample once an epoch.
+
+    And in the same order, for any number of ranks: step by step they see the samples that one rank sees.
+    """
+    count = all_jobs[task].prepared.train_samples
+    ranks = [rank[task].trained_on for rank in seen[world_size]]
+    (alone,) = (rank[task].trained_on for rank in seen[1])
+    for step, expected in zip(zip(*ranks, strict=True), alone, strict=True):
+        assert {epoch for epoch, _ in step} == {expected[0]}
+        assert sorted(row for _, rows in step for row in rows) == sorted(expected[1])
+    for epoch in range(EPOCHS):
+        rows = [row for steps in ranks for number, rows in steps if number == epoch for row in rows]
+        assert sorted(rows) == list(range(count))
+
+
+@pytest.mark.parametrize("task", jobs.TASKS)
+def test_evaluation_counts_each_sample_once(seen: Mapping[int, list[Mapping[str, Seen]]], task: str) -> None:
+    """Scores of several ranks are those of one, though their rows do not divide; only rank 0 has them."""
+    alone = seen[1][0][task].evaluation
+    assert alone["evalLoss"] > 0
+    for world_size in WORLD_SIZES[1:]:
+        first, *others = (rank[task].evaluation for rank in seen[world_size])
+        assert first == pytest.approx(alone, rel=1e-5, abs=1e-6)
+        assert others == [{}] * (world_size - 1)

@@ -8,6 +8,8 @@ import pytest
 from xeontrain_trainer.train.errors import BadDataError
 from xeontrain_trainer.train.labels import Labels, find_labels
 
+LABEL = "spec.training.dataset.columns.label"
+
 
 @pytest.mark.parametrize(
     ("values", "names"),
@@ -23,8 +25,8 @@ from xeontrain_trainer.train.labels import Labels, find_labels
 )
 def test_classes_are_ordered(values: list[Any], names: tuple[str, ...]) -> None:
     """The same labels give the same class numbers, whatever the rows' order and the file's format."""
-    labels = find_labels(reversed(values), where="rows")
-    assert labels == find_labels(values, where="rows") == Labels(names)
+    labels = find_labels(reversed(values), field=LABEL, where="rows")
+    assert labels == find_labels(values, field=LABEL, where="rows") == Labels(names)
     assert labels.numbers() == {name: number for number, name in enumerate(names)}
 
 
@@ -43,12 +45,14 @@ def test_classes_are_ordered(values: list[Any], names: tuple[str, ...]) -> None:
 def test_unusable_labels(values: list[Any], text: str) -> None:
     """Labels that make no classes are bad data of the label column."""
     with pytest.raises(BadDataError, match=text) as raised:
-        find_labels(values, where="rows")
-    assert raised.value.field == "spec.training.dataset.columns.label"
+        find_labels(values, field=LABEL, where="rows")
+    assert raised.value.field == LABEL
 
 
 def test_labels_of_evaluation_must_be_trained_on() -> None:
     """A label that only the evaluation rows have could never be predicted; it is named."""
     with pytest.raises(BadDataError, match=r"'phishing'.*'ham', 'spam'"):
-        Labels(("ham", "spam")).check(["ham", "phishing"], where="spec.training.dataset.files.eval")
-    Labels(("0", "1")).check([0, "1"], where="eval")
+        Labels(("ham", "spam")).check(
+            ["ham", "phishing"], field=LABEL, where="spec.training.dataset.files.eval"
+        )
+    Labels(("0", "1")).check([0, "1"], field=LABEL, where="eval")

@@ -14,12 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..config import TrainingConfig
+from ..files import TABLES
 
 if TYPE_CHECKING:
     import datasets
     import numpy as np
     import torch
     from numpy.typing import NDArray
+    from torch import nn
 
     from ..rows import Rows
 
@@ -32,6 +34,8 @@ class Task(abc.ABC):
 
     auto_model: ClassVar[str]
     """The class of transformers that loads a model with the task's head."""
+    formats: ClassVar[Mapping[str, str]] = TABLES
+    """Suffix of a file -> its format, of those that the task reads."""
     set_aside: ClassVar[tuple[str, ...]] = ()
     """Columns of the samples that are for the metrics alone, so that batches do without them."""
     keeps_rows: ClassVar[bool] = False
@@ -71,12 +75,16 @@ class Task(abc.ABC):
         return tokenizer
 
     @abc.abstractmethod
-    def encoder(self, processor: Any, *, labels: Sequence[str]) -> Encoder:
+    def encoder(self, processor: Any, *, labels: Sequence[str], evaluation: bool) -> Encoder:
         """The function from a batch of rows (column -> values) and their numbers to a batch of samples.
 
-        A sample has what `collator` takes, and `row` (the number of its row), `length` (its size: samples of
-        like length come together) and `items`.
+        A sample has what `collator` takes, `row` (the number of its row), `length` (its size: samples of
+        like length come together) and `items`; for `evaluation` also the columns that are `set_aside`.
         """
+
+    def arrange(self, samples: datasets.Dataset) -> datasets.Dataset:
+        """The samples of all rows of a split, where they are not to be left as they are."""
+        return samples
 
     # From samples to a loss, at each step.
 
@@ -84,10 +92,20 @@ class Task(abc.ABC):
     def collator(self, processor: Any) -> Collator:
         """The function from samples to tensors, padded to the longest of them."""
 
+    def augment(
+        self, samples: list[dict[str, Any]], *, numbers: Sequence[int], epoch: int
+    ) -> list[dict[str, Any]]:
+        """The samples as `epoch` trains on them: a function of the seed, the epoch and their numbers."""
+        return samples
+
     def model_options(self, labels: Sequence[str]) -> dict[str, Any]:
         """What the model's config is told of the task, for a head that fits."""
         names = dict(enumerate(labels))
         return {"id2label": names, "label2id": {name: number for number, name in names.items()}}
+
+    def ready(self, model: nn.Module) -> nn.Module:
+        """The model as it is trained. Raises BadConfigError where it cannot learn the task."""
+        return model
 
     @abc.abstractmethod
     def summed_loss(self, outputs: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from ..rows import Rows
 
 
+_AT = "spec.training.dataset.columns"
+_LABEL = f"{_AT}.label"
+
+
 class TextClassification(Task):
     """Rows of `text`, `textPair` where the job names it, and `label`; a row is a sample and an item."""
 
@@ -24,9 +29,8 @@ class TextClassification(Task):
 
     def columns(self) -> dict[str, str]:
         """The texts and the label."""
-        at = "spec.training.dataset.columns"
-        pair = {f"{at}.textPair": self.names.text_pair} if self.names.text_pair else {}
-        return {f"{at}.text": self.names.text, **pair, f"{at}.label": self.names.label}
+        pair = {f"{_AT}.textPair": self.names.text_pair} if self.names.text_pair else {}
+        return {f"{_AT}.text": self.names.text, **pair, _LABEL: self.names.label}
 
     def check(self, rows: Rows) -> Rows:
         """Texts are there, labels are plain values."""
@@ -42,9 +46,9 @@ class TextClassification(Task):
         """The classes of the training rows."""
         from ..checks import find_classes
 
-        return find_classes(rows, column=self.names.label).names
+        return find_classes(rows, field=_LABEL, column=self.names.label)
 
-    def encoder(self, processor: Any, *, labels: Sequence[str]) -> Encoder:
+    def encoder(self, processor: Any, *, labels: Sequence[str], evaluation: bool) -> Encoder:
         """Texts, cut to maxLength, as tokens; labels as class numbers."""
         numbers = {name: number for number, name in enumerate(labels)}
         names, max_length = self.names, self.config.hyperparameters.max_length
@@ -54,7 +58,9 @@ class TextClassification(Task):
             tokens = processor(batch[names.text], pair, truncation=True, max_length=max_length)
             return {
                 **{name: tokens[name] for name in ("input_ids", "token_type_ids") if name in tokens},
-                "labels": [numbers[label_name(value, where="a row")] for value in batch[names.label]],
+                "labels": [
+                    numbers[label_name(value, field=_LABEL, where="a row")] for value in batch[names.label]
+                ],
                 "row": rows,
                 "length": [len(ids) for ids in tokens["input_ids"]],
                 "items": [1] * len(rows),
@@ -64,9 +70,9 @@ class TextClassification(Task):
 
     def collator(self, processor: Any) -> Collator:
         """input_ids, attention_mask (and token_type_ids): [samples, longest]; labels: [samples]."""
-        from transformers import DataCollatorWithPadding
+        from ..tokenizer import pad
 
-        return DataCollatorWithPadding(processor)
+        return functools.partial(pad, tokenizer=processor)
 
     def summed_loss(self, outputs: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Cross-entropy."""
