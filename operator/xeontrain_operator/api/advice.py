@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from xeontrain_operator.api.honoured import not_honoured
 from xeontrain_operator.api.problem import Problem
 from xeontrain_operator.api.v1alpha1 import XeonTrainJobSpec, memory_bytes
 
+# The columns that each task of the trainer reads, by the names of their fields.
+COLUMNS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "text-classification": ("text", "textPair", "label"),
+    "question-answering": ("question", "context", "answers"),
+    "token-classification": ("tokens", "tags"),
+    "image-classification": ("image", "label"),
+    "causal-language-modeling": ("text",),
+}
 # Less than the launcher alone takes: such a size lacks its unit.
 _LEAST_MEMORY_BYTES: Final = 32 * 1024**2
 
@@ -22,6 +31,7 @@ def advice(spec: XeonTrainJobSpec) -> list[Problem]:
                 "spec.resources.memory", f"is {memory} bytes, too little to start; write a unit, such as Gi"
             )
         )
+    found += unread_columns(spec)
     uneven = uneven_batch(spec)
     if uneven is not None:
         found.append(Problem("spec.training.hyperparameters.batchSize", uneven))
@@ -31,6 +41,22 @@ def advice(spec: XeonTrainJobSpec) -> list[Problem]:
         )
         found.append(Problem("spec.storage", lost))
     return found
+
+
+def unread_columns(spec: XeonTrainJobSpec) -> list[Problem]:
+    """Say so for each column that the job names and its task does not read."""
+    if spec.training is None:
+        return []
+    task, columns = spec.training.task, spec.training.dataset.columns
+    reads = COLUMNS_OF[task]
+    return [
+        Problem(
+            f"spec.training.dataset.columns.{field.alias or name}",
+            f"is not read by {task}, which reads {', '.join(reads)}; leave it out",
+        )
+        for name, field in type(columns).model_fields.items()
+        if getattr(columns, name) != field.default and (field.alias or name) not in reads
+    ]
 
 
 def uneven_batch(spec: XeonTrainJobSpec) -> str | None:

@@ -19,21 +19,12 @@ class _Row(NamedTuple):
     sentence: str
 
 
-def _other_task(spec: XeonTrainJobSpec) -> bool:
-    return spec.training is not None and spec.training.task != "text-classification"
-
-
 _DEFAULT_CHECKPOINT: Final = Checkpoint()
 _DEFAULT_DISTRIBUTED: Final = Distributed()
 _DEFAULT_POLICY: Final = RunPolicy()
 _NO_CHECKPOINTS: Final = "no checkpoints are written yet; a restarted run begins at its first step"
 
 _ROWS: Final = (
-    _Row(
-        "spec.training.task",
-        _other_task,
-        "only text-classification is built in; the trainer will refuse this",
-    ),
     _Row(
         "spec.distributed.timeoutSeconds",
         lambda s: s.distributed.timeout_seconds != _DEFAULT_DISTRIBUTED.timeout_seconds,

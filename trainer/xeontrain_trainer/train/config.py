@@ -45,7 +45,7 @@ class HubDataset:
 
 @dataclass(frozen=True)
 class DataFiles:
-    """Files in the container: CSV, TSV, JSON lines or Parquet, also gzipped."""
+    """Files in the container: CSV, TSV, JSON lines or Parquet, also gzipped, and what else the task reads."""
 
     train: tuple[str, ...] = ()
     """Paths or globs of the rows to train on."""
@@ -98,7 +98,7 @@ class Hyperparameters:
     max_steps: int | None = None
     """Optimizer steps after which training ends, even in the middle of an epoch."""
     batch_size: int = 16
-    """Rows of one optimizer step, over all ranks and accumulation steps: the global batch."""
+    """Samples of one optimizer step, over all ranks and accumulation steps: the global batch."""
     accumulation_steps: int = 1
     """Pieces that each rank cuts its share of the global batch into, to need less memory."""
     learning_rate: float = 5e-5
@@ -112,7 +112,7 @@ class Hyperparameters:
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this norm; 0: never."""
     max_length: int = 128
-    """Tokens that a text (or pair) is cut to."""
+    """Tokens of a sample; longer texts are cut off (text-classification) or into several samples."""
     dropout: float | None = None
     """Probability for every dropout of the model; none: the model's own."""
     seed: int = 42
@@ -124,7 +124,7 @@ class TrainingConfig:
     """The `training` block."""
 
     task: str
-    """What is learned; text-classification."""
+    """What is learned."""
     model: str
     """Name of a model on the Hugging Face Hub, or a folder in the container."""
     dataset: Dataset

@@ -35,7 +35,11 @@ class HubDataset(Model):
 
 
 class DataFiles(Model):
-    """Files in the container: CSV, JSON lines or Parquet, also gzipped (.gz)."""
+    """Files in the container: CSV, JSON lines or Parquet, also gzipped (.gz).
+
+    Also CoNLL files (.conll, .txt) for token-classification, SQuAD's own JSON for question-answering, and for
+    image-classification images, or a folder with a folder of images for each class.
+    """
 
     train: FilePatterns
     """Paths or globs of the files to train on, such as /data/train-*.csv.gz."""
@@ -53,9 +57,9 @@ class Columns(Model):
     label: ColumnName = "label"
     """The label (text-classification, image-classification)."""
     tokens: ColumnName = "tokens"
-    """The list of words (token-classification)."""
+    """The list of words (token-classification); of CoNLL files the column's number, unset: the first."""
     tags: ColumnName = "tags"
-    """The list of tags, one a word (token-classification)."""
+    """The list of tags, one a word (token-classification); of CoNLL files as above, unset: the last."""
     question: ColumnName = "question"
     """The question (question-answering)."""
     context: ColumnName = "context"
@@ -108,7 +112,7 @@ class Hyperparameters(Model):
     max_grad_norm: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
     """Gradients are scaled down to this norm."""
     max_length: Annotated[int, Field(ge=2, le=1_048_576)] = 128
-    """Tokens of a sample; what is longer is cut."""
+    """Tokens of a sample; longer texts are cut off (text-classification) or into several samples."""
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     """Dropout in all layers; unset: the model's own."""
     seed: Annotated[int, Field(ge=0, le=4_294_967_295)] = 42
