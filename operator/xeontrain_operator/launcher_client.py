@@ -21,6 +21,7 @@ _MAX_TEXT = 1024
 _MAX_WORKERS = 512
 _MAX_FAILURES = 32
 _MAX_METRICS = 64
+_MAX_RANKS_NAMED = 64
 _MAX_WARNINGS = 16
 # The largest integer that JSON readers agree on.
 _MAX_INTEGER = 2**53 - 1
@@ -113,6 +114,23 @@ class Member(_Answer):
     round: Count = 0
     cpu: Cpu | None = None
     last_seen_seconds: Amount = None
+    state_seconds: Amount = None
+
+
+class Trouble(_Answer):
+    """`trouble` of docs/contract.md; a newer launcher may have reasons that we do not know."""
+
+    reason: Text
+    message: Text
+    seconds: Amount = None
+
+
+class Stragglers(_Answer):
+    """`stragglers` of docs/contract.md."""
+
+    ranks: Annotated[list[Count], Field(max_length=_MAX_RANKS_NAMED)] = []
+    count: Count
+    seconds: Amount = None
 
 
 class VerdictFailure(_Answer):
@@ -167,6 +185,8 @@ class StatusAnswer(_Answer):
     progress: Progress | None = None
     failures: Annotated[list[Failure], Field(max_length=_MAX_FAILURES)] = []
     failures_counted: Count = 0
+    trouble: Trouble | None = None
+    stragglers: Stragglers | None = None
     verdict: ResultDocument | None = None
 
 

@@ -21,6 +21,10 @@ RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 SUSPENDED: Final = "Suspended"
+CHILDREN: Final = "ChildrenReady"
+
+# Reasons of ChildrenReady; RejectedByAPIServer is one too.
+ALL_CHILDREN: Final = "AllMade"
 
 # Reasons of Accepted.
 VALID: Final = "Valid"
@@ -63,6 +67,9 @@ SCHEDULING_GATED: Final = "SchedulingGated"
 CREATING: Final = "Creating"
 STARTING: Final = "Starting"
 WAITING_FOR_WORKERS: Final = "WaitingForWorkers"
+NEVER_JOINED: Final = "WorkerNotJoined"
+NOT_READY: Final = "WorkerNotReady"
+WAITING_FOR_RANKS: Final = "WaitingForRanks"
 TRAINING: Final = "Training"
 RESTARTING: Final = "Restarting"
 IMAGE_PULL_FAILED: Final = "ImagePullFailed"
@@ -101,6 +108,12 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
     """Say whether the condition of that type is there and True."""
     found = find_condition(conditions, type_)
     return found is not None and found.status == "True"
+
+
+def has_reason(conditions: Iterable[Condition], type_: str, reason: str) -> bool:
+    """Say whether the condition of that type is there with that reason."""
+    found = find_condition(conditions, type_)
+    return found is not None and found.reason == reason
 
 
 def set_condition(

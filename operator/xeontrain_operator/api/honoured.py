@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from xeontrain_operator.api.problem import Problem
-from xeontrain_operator.api.v1alpha1 import Checkpoint, Distributed, RunPolicy, XeonTrainJobSpec
+from xeontrain_operator.api.v1alpha1 import Checkpoint, RunPolicy, XeonTrainJobSpec
 
 
 class _Row(NamedTuple):
@@ -20,16 +20,10 @@ class _Row(NamedTuple):
 
 
 _DEFAULT_CHECKPOINT: Final = Checkpoint()
-_DEFAULT_DISTRIBUTED: Final = Distributed()
 _DEFAULT_POLICY: Final = RunPolicy()
 _NO_CHECKPOINTS: Final = "no checkpoints are written yet; a restarted run begins at its first step"
 
 _ROWS: Final = (
-    _Row(
-        "spec.distributed.timeoutSeconds",
-        lambda s: s.distributed.timeout_seconds != _DEFAULT_DISTRIBUTED.timeout_seconds,
-        "the others wait for a worker without limit; the condition Running names it",
-    ),
     _Row("spec.checkpoint.everySteps", lambda s: s.checkpoint.every_steps is not None, _NO_CHECKPOINTS),
     _Row(
         "spec.checkpoint.everyMinutes",

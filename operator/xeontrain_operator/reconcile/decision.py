@@ -118,6 +118,8 @@ class Decision:
     """Reconcile again after this many seconds even if nothing happens; None: events alone wake it."""
     ask_launcher: bool = False
     """Worker 0's `/status` is worth asking now and at each poll interval while this stays true."""
+    ask_workers: tuple[int, ...] = ()
+    """Workers whose own `/status` is worth asking as well, because the gang does not come together."""
     ask_events: bool = False
     """Pods are kept from running: read the Warning events of set, pods and claims for the next decision."""
     ask_nodes: tuple[str, ...] = ()

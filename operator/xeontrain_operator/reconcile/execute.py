@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from xeontrain_operator import constants
 from xeontrain_operator.api.v1alpha1 import Metadata
@@ -31,6 +31,8 @@ LOG_TAIL_BYTES: Final = 64 * 1024
 _KEEP_LOG_SECONDS: Final = 5.0
 _FIRST_RETRY_SECONDS: Final = 30.0
 _MAX_RETRY_SECONDS: Final = 300.0
+
+Verb = Literal["create", "change", "delete"]
 
 _log = logging.getLogger(__name__)
 
@@ -62,15 +64,25 @@ class Executor:
         if isinstance(action, KeepLog):
             await self._keep_log(action, observed)
             return False
-        kind = _kind_of(action)
+        kind, verb = _kind_of(action), _verb_of(action)
+        if self._is_refused((kind.kind, action.name, verb), observed, memory):
+            # Its refusal is shown in a condition, and it is tried again when that has had its time.
+            return False
         try:
-            return await self._effect(action, kind, observed.job["metadata"]["namespace"], memory)
+            changed = await self._effect(action, kind, observed.job["metadata"]["namespace"], memory)
+            memory.refusals.pop((kind.kind, action.name, verb), None)
+            return changed
         except errors.Conflict as error:
             _log.info("%s %s changed meanwhile: %s", kind.kind, action.name, error.message)
             return True
         except (errors.Invalid, errors.Forbidden) as error:
-            self._remember_refusal(kind, action.name, error, observed, memory)
+            self._remember_refusal(kind, action.name, verb, error, observed, memory)
             return True
+
+    def _is_refused(self, key: tuple[str, str, str], observed: Observed, memory: JobMemory) -> bool:
+        known = memory.refusals.get(key)
+        generation = observed.job["metadata"].get("generation", 0)
+        return known is not None and known.generation == generation and self._clock() < known.until
 
     async def _effect(
         self,
@@ -102,7 +114,6 @@ class Executor:
             made = await self._client.create(action.body)
         except errors.AlreadyExists:
             return await self._look_at_existing(kind, namespace, action.name, memory)
-        memory.refusals.pop((kind.kind, action.name), None)
         self._learn(made)
         return False
 
@@ -156,21 +167,23 @@ class Executor:
         self,
         kind: kinds.Kind,
         name: str,
+        verb: Verb,
         error: errors.KubeError,
         observed: Observed,
         memory: JobMemory,
     ) -> None:
-        before = memory.refusals.get((kind.kind, name))
+        before = memory.refusals.get((kind.kind, name, verb))
         attempts = 1 + (before.attempts if before else 0)
         wait = min(_MAX_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2 ** min(attempts - 1, 8))
-        _log.warning("%s %s is refused: %s", kind.kind, name, error.message)
-        memory.refusals[(kind.kind, name)] = Refusal(
+        _log.warning("to %s %s %s is refused: %s", verb, kind.kind, name, error.message)
+        memory.refusals[(kind.kind, name, verb)] = Refusal(
             error=ApplyError(
                 kind=kind.kind,
                 name=name,
                 status_code=error.status,
                 reason=error.reason,
                 message=error.message,
+                verb=verb,
             ),
             generation=observed.job["metadata"].get("generation", 0),
             until=self._clock() + wait,
@@ -235,6 +248,12 @@ def _kind_of(action: Create | Scale | PatchTemplate | Delete | DeletePod) -> kin
     if isinstance(action, Delete):
         return kinds.named(action.kind)
     return kinds.POD if isinstance(action, DeletePod) else kinds.STATEFUL_SET
+
+
+def _verb_of(action: Create | Scale | PatchTemplate | Delete | DeletePod) -> Verb:
+    if isinstance(action, Create):
+        return "create"
+    return "delete" if isinstance(action, Delete | DeletePod) else "change"
 
 
 def _log_config_map(name: str, data: dict[str, str], *, job: Document) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -21,8 +21,15 @@ from xeontrain_operator.reconcile.decision import Decision, JobEvent
 from xeontrain_operator.reconcile.events import event_manifest
 from xeontrain_operator.reconcile.execute import Executor
 from xeontrain_operator.reconcile.memory import JobMemory
-from xeontrain_operator.reconcile.observe import Reader, worker_zero_address
-from xeontrain_operator.reconcile.observed import Document, LauncherReport, Observed, is_terminating
+from xeontrain_operator.reconcile.observe import Reader, address_of, worker_zero_address
+from xeontrain_operator.reconcile.observed import (
+    Document,
+    LauncherReport,
+    Observed,
+    WorkerAnswer,
+    is_terminating,
+)
+from xeontrain_operator.reconcile.pods import by_worker, pod_uid
 from xeontrain_operator.settings import Settings
 from xeontrain_operator.workqueue import RetryLater, WorkQueue
 
@@ -221,7 +228,7 @@ class Reconciler:
         return job
 
     def _schedule_poll(self, key: Key, decision: Decision, memory: JobMemory) -> None:
-        memory.ask_launcher = decision.ask_launcher
+        memory.ask_launcher, memory.ask_workers = decision.ask_launcher, decision.ask_workers
         if not decision.ask_launcher:
             memory.launcher_error = None
             return
@@ -234,33 +241,53 @@ class Reconciler:
         return self._settings.polling.interval_seconds(running_jobs=asked)
 
     async def poll(self, key: Key) -> float | None:
-        """Ask worker 0 of a job once; what it says is for the next reconcile to judge."""
+        """Ask worker 0 of a job once, and before it those workers that it misses, so that its answer is the
+        newest; what they say is for the next reconcile to judge."""
         memory = self._memories.get(key)
         if memory is None or not memory.ask_launcher:
             return None
-        address = worker_zero_address(self._cache.pods(memory.uid))
+        pods = self._cache.pods(memory.uid)
+        address = worker_zero_address(pods)
         if address is None:
             return self._poll_interval_seconds()
-        before = memory.launcher, memory.launcher_error
+        before = memory.launcher, memory.launcher_error, memory.answers
+        memory.answers = await self._ask_workers(memory, by_worker(pods))
         memory.asked_at = self._clock()
         try:
-            memory.launcher = await self._question(address, memory)
+            asked_at = self._now()
+            status = await self._question(address, worker=0, uid=memory.uid)
+            memory.launcher = LauncherReport(status=status, asked_at=asked_at)
             memory.launcher_error = None
             self._metrics.count_poll("answered")
         except LauncherError as error:
             memory.launcher_error = str(error)
             self._metrics.count_poll(error.cause)
-        if (memory.launcher, memory.launcher_error) != before:
+        if (memory.launcher, memory.launcher_error, memory.answers) != before:
             self.queue.add(key)
         return self._poll_interval_seconds()
 
-    async def _question(self, address: tuple[str, str], memory: JobMemory) -> LauncherReport:
+    async def _question(self, address: tuple[str, str], *, worker: int, uid: str) -> Document:
         pod_ip, pod_uid = address
-        asked_at = self._now()
         status = await self._launchers.status(pod_ip)
-        if (status["jobUid"], status["podUid"], status["worker"]) != (memory.uid, pod_uid, 0):
-            raise LauncherError("another pod answered at worker 0's address", cause="stranger")
-        return LauncherReport(status=status, asked_at=asked_at)
+        if (status["jobUid"], status["podUid"], status["worker"]) != (uid, pod_uid, worker):
+            raise LauncherError(f"another pod answered at worker {worker}'s address", cause="stranger")
+        return status
+
+    async def _ask_workers(self, memory: JobMemory, pods: Mapping[int, Document]) -> dict[int, WorkerAnswer]:
+        asked = [(worker, pods[worker]) for worker in memory.ask_workers if worker in pods]
+        answers = await asyncio.gather(*(self._ask_worker(w, pod, memory.uid) for w, pod in asked))
+        return {answer.worker: answer for answer in answers if answer is not None}
+
+    async def _ask_worker(self, worker: int, pod: Document, uid: str) -> WorkerAnswer | None:
+        address = address_of(pod)
+        if address is None:
+            return None
+        asked_at, of_pod = self._now(), pod_uid(pod)
+        try:
+            status = await self._question((address, of_pod), worker=worker, uid=uid)
+        except LauncherError as error:
+            return WorkerAnswer(worker=worker, pod_uid=of_pod, asked_at=asked_at, error=str(error))
+        return WorkerAnswer(worker=worker, pod_uid=of_pod, asked_at=asked_at, status=status)
 
     async def start(self) -> None:
         """Start the workers of both queues."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xeontrain_operator.reconcile.observed import ApplyError, Document, LauncherReport
+from xeontrain_operator.reconcile.observed import ApplyError, Document, LauncherReport, WorkerAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,8 @@ class JobMemory:
     """Of one job UID."""
 
     uid: str
-    refusals: dict[tuple[str, str], Refusal] = field(default_factory=dict)
+    refusals: dict[tuple[str, str, str], Refusal] = field(default_factory=dict)
+    """By kind, name and verb."""
     strangers: set[tuple[str, str]] = field(default_factory=set)
     """(kind, name) of objects that bear a child's name without our labels: read anew each time."""
     launcher: LauncherReport | None = None
@@ -31,6 +32,8 @@ class JobMemory:
     ask_launcher: bool = False
     asked_at: float | None = None
     """Clock seconds of the last question to worker 0."""
+    ask_workers: tuple[int, ...] = ()
+    answers: dict[int, WorkerAnswer] = field(default_factory=dict)
     claims: tuple[Document, ...] = ()
     events: tuple[Document, ...] = ()
     events_at: float | None = None

@@ -10,7 +10,7 @@ from xeontrain_operator.cache import Cache, Key, key_of
 from xeontrain_operator.kube import errors, kinds
 from xeontrain_operator.kube.client import KubeClient
 from xeontrain_operator.reconcile.memory import JobMemory
-from xeontrain_operator.reconcile.observed import Document, LauncherReport, Observed
+from xeontrain_operator.reconcile.observed import Document, LauncherReport, Observed, WorkerAnswer
 from xeontrain_operator.reconcile.pods import by_worker, is_running, pod_uid
 
 _NAMED: Final = {
@@ -45,6 +45,7 @@ class Reader:
             lost_nodes=memory.lost_nodes,
             launcher=_present(memory.launcher, pods),
             launcher_error=memory.launcher_error,
+            answers=_present_answers(memory.answers, pods),
             apply_errors=memory.apply_errors(generation=job["metadata"].get("generation", 0), now=now),
         )
 
@@ -121,8 +122,22 @@ class Reader:
 def worker_zero_address(pods: Iterable[Document]) -> tuple[str, str] | None:
     """(pod IP, pod UID) of worker 0, once its container runs."""
     pod = by_worker(pods).get(0)
-    address = (pod.get("status") or {}).get("podIP") if pod is not None and is_running(pod) else None
-    return (str(address), pod_uid(pod)) if pod is not None and address else None
+    address = address_of(pod)
+    return (address, pod_uid(pod)) if pod is not None and address else None
+
+
+def address_of(pod: Document | None) -> str | None:
+    """The pod's IP, once its container runs."""
+    found = (pod.get("status") or {}).get("podIP") if pod is not None and is_running(pod) else None
+    return str(found) if found else None
+
+
+def _present_answers(
+    answers: Mapping[int, WorkerAnswer], pods: Iterable[Document]
+) -> dict[int, WorkerAnswer]:
+    """Those of pods that are still there."""
+    there = {pod_uid(pod) for pod in pods}
+    return {worker: answer for worker, answer in answers.items() if answer.pod_uid in there}
 
 
 def _present(report: LauncherReport | None, pods: Iterable[Document]) -> LauncherReport | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 Document = Mapping[str, Any]
 """A Kubernetes object (or a part of one) as the API gives it. Read, never changed."""
@@ -21,6 +21,19 @@ class LauncherReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerAnswer:
+    """What the launcher in a worker's pod says of itself, or why it could not be asked."""
+
+    worker: int
+    pod_uid: str
+    asked_at: datetime
+    status: Document | None = None
+    """An answer of `GET /status`, already validated."""
+    error: str | None = None
+    """Why there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApplyError:
     """The API server's refusal of a child (4xx), kept by the loop until the job or the child changes.
 
@@ -33,6 +46,8 @@ class ApplyError:
     reason: str
     """The `reason` of the API's Status object: `Invalid`, `Forbidden`, ..."""
     message: str
+    verb: Literal["create", "change", "delete"] = "create"
+    """What was refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +76,8 @@ class Observed:
     """The newest answer of worker 0's launcher, if there ever was one for its present pod."""
     launcher_error: str | None = None
     """Why the newest question to worker 0 got no valid answer; None if it did or none was put."""
+    answers: Mapping[int, WorkerAnswer] = field(default_factory=dict)
+    """By worker, of the present pods of those that the last decision's `ask_workers` named."""
     apply_errors: tuple[ApplyError, ...] = ()
     """Refusals of children at the spec's present generation."""
 

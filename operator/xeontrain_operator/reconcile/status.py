@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from xeontrain_operator.api import conditions as c
@@ -28,6 +27,7 @@ from xeontrain_operator.reconcile.policies.admission import (
     stopped_by_admission,
     wait_seconds,
 )
+from xeontrain_operator.reconcile.policies.children import judge_children
 from xeontrain_operator.reconcile.policies.failures import Counted
 from xeontrain_operator.reconcile.policies.outcome import Outcome
 from xeontrain_operator.reconcile.policies.phase import live_phase
@@ -38,29 +38,19 @@ from xeontrain_operator.reconcile.policies.progress import (
     read_progress,
     stopped_progress,
 )
+from xeontrain_operator.reconcile.policies.running import judge_running
 from xeontrain_operator.reconcile.policies.usage import add_usage
 from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pod, list_workers
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.verdict import Verdict
-
-SILENT_SECONDS = 10.0
-"""After this long without an answer of worker 0's launcher the condition says so."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Word:
-    """A condition without its times."""
-
-    status: TriState
-    reason: str
-    message: str
+from xeontrain_operator.reconcile.word import Word
 
 
 def refused_status(situation: Situation, acceptance: Acceptance) -> XeonTrainJobStatus:
     """Of a job that cannot be carried out as it is written."""
     conditions = _set(situation, situation.status.conditions, c.ACCEPTED, _accepted_word(acceptance))
     message = "Nothing is made while the job is not accepted."
-    word = _Word(status="False", reason=c.CREATING, message=message)
+    word = Word(status="False", reason=c.CREATING, message=message)
     conditions = _set(situation, conditions, c.RUNNING, word)
     return _with(situation, phase="Pending", conditions=conditions)
 
@@ -88,10 +78,10 @@ def suspended_status(situation: Situation, *, acceptance: Acceptance, counted: C
     """Of a job that is to have no pods for now."""
     conditions = _set(situation, situation.status.conditions, c.ACCEPTED, _accepted_word(acceptance))
     message = "spec.runPolicy.suspend is true: the job has no pods until it is false again."
-    suspended = _Word(status="True", reason=c.SUSPENDED_BY_USER, message=message)
-    stands = _Word(status="False", reason=c.SUSPENDED_BY_USER, message="The job is suspended.")
+    suspended = Word(status="True", reason=c.SUSPENDED_BY_USER, message=message)
+    stands = Word(status="False", reason=c.SUSPENDED_BY_USER, message="The job is suspended.")
     conditions = _set(situation, conditions, c.SUSPENDED, suspended)
-    conditions = _set(situation, conditions, c.RUNNING, stands)
+    conditions = _with_children(situation, _set(situation, conditions, c.RUNNING, stands))
     return _with(
         situation,
         phase="Suspended",
@@ -107,15 +97,15 @@ def suspended_status(situation: Situation, *, acceptance: Acceptance, counted: C
 
 def ended_status(situation: Situation, *, outcome: Outcome, counted: Counted) -> XeonTrainJobStatus:
     """Of a job that has its outcome; from here on only the word about its children changes."""
-    ended = _Word(status="True", reason=outcome.reason, message=outcome.message)
+    ended = Word(status="True", reason=outcome.reason, message=outcome.message)
     conditions = situation.status.conditions
     if outcome.succeeded:
         conditions = _set(situation, conditions, c.SUCCEEDED, ended)
     else:
         conditions = _set(situation, conditions, c.FAILED, ended)
-        not_succeeded = _Word(status="False", reason=outcome.reason, message=outcome.message)
+        not_succeeded = Word(status="False", reason=outcome.reason, message=outcome.message)
         conditions = _set(situation, conditions, c.SUCCEEDED, not_succeeded)
-    finished = _Word(status="False", reason=c.FINISHED, message="The job has ended; its children go next.")
+    finished = Word(status="False", reason=c.FINISHED, message="The job has ended; its children go next.")
     conditions = _set(situation, conditions, c.RUNNING, finished)
     progress, workers = read_progress(situation), situation.spec.workers
     everyone = WorkersStatus(desired=workers, ready=workers, display=f"{workers}/{workers}")
@@ -136,9 +126,9 @@ def ended_status(situation: Situation, *, outcome: Outcome, counted: Counted) ->
 
 def cleaned_status(situation: Situation, *, message: str) -> XeonTrainJobStatus:
     """Of a finished job whose children are being cleaned."""
-    word = _Word(status="False", reason=c.FINISHED, message=message)
+    word = Word(status="False", reason=c.FINISHED, message=message)
     conditions = _set(situation, situation.status.conditions, c.RUNNING, word)
-    return situation.status.model_copy(update={"conditions": conditions})
+    return situation.status.model_copy(update={"conditions": _with_children(situation, conditions)})
 
 
 def _with(situation: Situation, **update: Any) -> XeonTrainJobStatus:
@@ -147,7 +137,7 @@ def _with(situation: Situation, **update: Any) -> XeonTrainJobStatus:
 
 
 def _set(
-    situation: Situation, conditions: tuple[Condition, ...], type_: str, word: _Word
+    situation: Situation, conditions: tuple[Condition, ...], type_: str, word: Word
 ) -> tuple[Condition, ...]:
     return c.set_condition(
         conditions,
@@ -163,13 +153,14 @@ def _set(
 def _live_conditions(
     situation: Situation, *, acceptance: Acceptance, counted: Counted, phase: Phase
 ) -> tuple[Condition, ...]:
-    words: list[tuple[str, _Word | None]] = [
+    words: list[tuple[str, Word | None]] = [
         (c.ACCEPTED, _accepted_word(acceptance)),
         (c.STORAGE, _storage_word(situation)),
         (c.FULLY_HONOURED, _honoured_word(situation)),
         (c.PLACED, _placed_word(situation)),
-        (c.RUNNING, _running_word(situation, counted=counted, phase=phase)),
+        (c.RUNNING, judge_running(situation, counted=counted, phase=phase)),
         (c.SUSPENDED, _resumed_word(situation)),
+        (c.CHILDREN, judge_children(situation)),
     ]
     conditions = situation.status.conditions
     for type_, word in words:
@@ -178,12 +169,17 @@ def _live_conditions(
     return _pinned(situation, conditions)
 
 
-def _accepted_word(acceptance: Acceptance) -> _Word:
+def _with_children(situation: Situation, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    word = judge_children(situation)
+    return conditions if word is None else _set(situation, conditions, c.CHILDREN, word)
+
+
+def _accepted_word(acceptance: Acceptance) -> Word:
     status: TriState = "True" if acceptance.accepted else "False"
-    return _Word(status=status, reason=acceptance.reason, message=acceptance.message)
+    return Word(status=status, reason=acceptance.reason, message=acceptance.message)
 
 
-def _storage_word(situation: Situation) -> _Word:
+def _storage_word(situation: Situation) -> Word:
     storage = situation.spec.storage
     if storage is None:
         what = "the model" if situation.spec.training is not None else "whatever the command writes"
@@ -191,88 +187,50 @@ def _storage_word(situation: Situation) -> _Word:
             f"spec.storage is not set: {what} and the result are lost with the pods, and a replaced pod "
             "begins anew. Write storage.size or storage.claim to keep them."
         )
-        return _Word(status="False", reason=c.NO_STORAGE, message=message)
+        return Word(status="False", reason=c.NO_STORAGE, message=message)
     where = storage.claim or claim_name(situation.job.metadata, worker=0)
-    return _Word(status="True", reason=c.STORAGE_CONFIGURED, message=f"The claim {where} keeps the results.")
+    return Word(status="True", reason=c.STORAGE_CONFIGURED, message=f"The claim {where} keeps the results.")
 
 
-def _honoured_word(situation: Situation) -> _Word:
+def _honoured_word(situation: Situation) -> Word:
     missing = not_honoured(situation.spec)
     if not missing:
         message = "Every field of the spec is acted upon."
-        return _Word(status="True", reason=c.ALL_HONOURED, message=message)
+        return Word(status="True", reason=c.ALL_HONOURED, message=message)
     message = "; ".join(f"{problem.path}: {problem.message}" for problem in missing)
-    return _Word(status="False", reason=c.NOT_YET_HONOURED, message=f"{message}.")
+    return Word(status="False", reason=c.NOT_YET_HONOURED, message=f"{message}.")
 
 
 def _cause(situation: Situation, type_: str) -> Cause | None:
     return next((cause for cause in situation.causes if cause.condition == type_), None)
 
 
-def _placed_word(situation: Situation) -> _Word | None:
+def _placed_word(situation: Situation) -> Word | None:
     refused = refusal(situation)
     if refused is not None:
         message = f"{refused.message} All pods are taken away and tried again after {RETRY_SECONDS:.0f} s."
-        return _Word(status="Unknown", reason=refused.reason, message=message)
+        return Word(status="Unknown", reason=refused.reason, message=message)
     if wait_seconds(situation) is not None:
         return None
     workers = situation.spec.workers
     bound = len([pod for pod in situation.pods.values() if node_of(pod) and not is_terminating(pod)])
     if stopped_by_admission(situation) is not None and bound == 0:
-        return _Word(status="False", reason=c.CREATING, message="The pods are tried again.")
+        return Word(status="False", reason=c.CREATING, message="The pods are tried again.")
     cause = _cause(situation, c.PLACED)
     if cause is not None:
-        return _Word(status="False", reason=cause.reason, message=cause.message)
+        return Word(status="False", reason=cause.reason, message=cause.message)
     if bound >= workers:
         who = "The worker has" if workers == 1 else f"All {workers} workers have"
-        return _Word(status="True", reason=c.ALL_PLACED, message=f"{who} a node.")
+        return Word(status="True", reason=c.ALL_PLACED, message=f"{who} a node.")
     message = f"{bound} of {workers} workers have a node."
     # Not False: that is for a cause that is known and worth waiting for (`kubectl wait`).
-    return _Word(status="Unknown", reason=c.CREATING, message=message)
+    return Word(status="Unknown", reason=c.CREATING, message=message)
 
 
-def _running_word(situation: Situation, *, counted: Counted, phase: Phase) -> _Word:
-    workers, missing = situation.spec.workers, (situation.report or {}).get("missing") or []
-    if phase == "Running":
-        who = "The worker trains." if workers == 1 else f"All {workers} workers train."
-        return _Word(status="True", reason=c.TRAINING, message=who)
-    cause = _cause(situation, c.RUNNING)
-    if cause is not None:
-        return _Word(status="False", reason=cause.reason, message=cause.message)
-    if phase == "Restarting":
-        last = counted.restarts.last_reason or "The ranks start again."
-        return _Word(status="False", reason=c.RESTARTING, message=last)
-    if phase == "Starting" and missing:
-        names = ", ".join(str(worker) for worker in missing[:16])
-        message = f"Waiting for {len(missing)} of {workers} workers to join: {names}."
-        return _Word(status="False", reason=c.WAITING_FOR_WORKERS, message=message)
-    if phase == "Starting":
-        return _Word(status="False", reason=c.STARTING, message=_starting_message(situation))
-    message = _pending_message(situation)
-    return _Word(status="False", reason=c.CREATING, message=message)
-
-
-def _starting_message(situation: Situation) -> str:
-    """A launcher needs a moment to serve; after that its silence is worth a word."""
-    error, age = situation.observed.launcher_error, situation.since_seconds(situation.status.start_time)
-    if situation.report is None and error is not None and age > SILENT_SECONDS:
-        return f"All workers run, but worker 0's launcher does not answer the operator: {error}."
-    return "All workers run; the ranks are starting."
-
-
-def _pending_message(situation: Situation) -> str:
-    if situation.leftovers:
-        kinds = " and ".join(child["kind"] for child in situation.leftovers)
-        return f"Waiting until the {kinds} of an earlier job of this name is gone."
-    if situation.old_pods and situation.stateful_set is None:
-        return f"Waiting until {len(situation.old_pods)} pods of the run before are gone."
-    return f"{len(situation.running)} of {situation.spec.workers} workers run."
-
-
-def _resumed_word(situation: Situation) -> _Word | None:
+def _resumed_word(situation: Situation) -> Word | None:
     if c.find_condition(situation.status.conditions, c.SUSPENDED) is None:
         return None
-    return _Word(status="False", reason=c.RESUMED, message="spec.runPolicy.suspend is false.")
+    return Word(status="False", reason=c.RESUMED, message="spec.runPolicy.suspend is false.")
 
 
 def _pinned(
@@ -280,7 +238,7 @@ def _pinned(
 ) -> tuple[Condition, ...]:
     found = judge_pinning(situation, verdict=verdict)
     if found is not None:
-        word = _Word(status=found.status, reason=found.reason, message=found.message)
+        word = Word(status=found.status, reason=found.reason, message=found.message)
         return _set(situation, conditions, c.CPU_PINNED, word)
     if c.find_condition(conditions, c.CPU_PINNED) is not None:
         return conditions
@@ -289,7 +247,7 @@ def _pinned(
         situation,
         conditions,
         c.CPU_PINNED,
-        _Word(status="Unknown", reason=c.NOT_PROVEN, message=message),
+        Word(status="Unknown", reason=c.NOT_PROVEN, message=message),
     )
 
 

@@ -63,7 +63,7 @@ def _acceptance(change: _Change) -> list[JobEvent]:
 
 
 def _warnings(change: _Change) -> list[JobEvent]:
-    found = (change.turned(type_) for type_ in (c.STORAGE, c.FULLY_HONOURED))
+    found = (change.turned(type_) for type_ in (c.STORAGE, c.FULLY_HONOURED, c.CHILDREN))
     return [
         JobEvent(reason=condition.reason, message=condition.message, type="Warning")
         for condition in found
@@ -103,6 +103,9 @@ def _interruptions(change: _Change) -> list[JobEvent]:
     old, new = change.old.restarts or RestartsStatus(), change.new.restarts or RestartsStatus()
     if change.new.phase in _ENDED:
         return []
+    if change.turned(c.RUNNING) and c.has_reason(change.new.conditions, c.RUNNING, c.NEVER_JOINED):
+        # Told as an obstacle already: nothing has run that would start again.
+        return []
     if new.failures > old.failures:
         message = f"{new.last_reason or 'A failure.'} All ranks start again."
         return [JobEvent(reason="RoundRestarted", message=message, type="Warning")]
@@ -113,6 +116,9 @@ def _interruptions(change: _Change) -> list[JobEvent]:
 
 
 def _training(change: _Change) -> list[JobEvent]:
+    found = change.turned(c.RUNNING)
+    if found is not None and found.reason == c.WAITING_FOR_RANKS and change.old.phase == "Running":
+        return [JobEvent(reason=found.reason, message=found.message, type="Warning")]
     if change.new.phase != "Running" or change.old.phase == "Running":
         return []
     again = change.old.phase == "Restarting"

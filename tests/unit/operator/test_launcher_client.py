@@ -61,6 +61,18 @@ def test_contracts_answer_is_kept() -> None:
 @pytest.mark.parametrize(
     ("changes", "key", "expected"),
     [
+        pytest.param(
+            {"trouble": {"reason": "New", "message": "a\nb", "seconds": 1.5}},
+            "trouble",
+            {"reason": "New", "message": "a b", "seconds": 1.5},
+            id="trouble of a newer launcher",
+        ),
+        pytest.param(
+            {"stragglers": {"ranks": [3], "count": 1, "seconds": float("inf")}},
+            "stragglers",
+            {"ranks": [3], "count": 1},
+            id="stragglers",
+        ),
         pytest.param({"progress": {"step": 1, "loss": float("nan")}}, "progress", {"step": 1}, id="NaN"),
         pytest.param({"progress": {"step": 2.0}}, "progress", {"step": 2}, id="whole float"),
         pytest.param({"progress": {"step": 1, "new": 1}}, "progress", {"step": 1}, id="unknown key"),

@@ -153,6 +153,8 @@ class WorkerStatus(Model):
     """Why, as one word."""
     restarts: Count = 0
     """Restarts of its container that are counted already."""
+    removed_pod_uid: Annotated[str, Field(max_length=64)] | None = None
+    """UID of the pod that was deleted because it did not join the others; that failure is counted."""
 
 
 class XeonTrainJobStatus(Model):

@@ -111,7 +111,8 @@ def _sharing(situation: Situation, claim: Document) -> Acceptance | None:
 
 
 def _api_server(situation: Situation) -> Acceptance | None:
-    error = next(iter(situation.observed.apply_errors), None)
+    errors = (error for error in situation.observed.apply_errors if error.verb == "create")
+    error = next(errors, None)
     if error is None:
         return None
     return _refused(

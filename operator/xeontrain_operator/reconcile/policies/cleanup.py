@@ -83,7 +83,8 @@ def _has_owner(pod: Document) -> bool:
 def _keep_log(situation: Situation) -> list[Action]:
     """Of worker 0 and of those that failed, while their pods are still there to be asked."""
     there = [worker for worker, pod in situation.pods.items() if not is_terminating(pod)]
-    failed = {entry.worker for entry in situation.status.worker_statuses if entry.restarts > 0}
+    known = situation.status.worker_statuses
+    failed = {entry.worker for entry in known if entry.restarts > 0 or entry.removed_pod_uid}
     verdict = find_verdict(
         worker_zero=situation.pods.get(0), report=situation.observed.launcher, uid=situation.observed.uid
     )

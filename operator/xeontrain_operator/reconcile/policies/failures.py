@@ -1,9 +1,10 @@
 """Counting failures and preemptions, each once, from facts that stay readable.
 
-Two things fail: a round, which the coordinator counts and lists by id, and a whole container, which nobody
-but the operator can count (OOM kills launcher and ranks together). A pod that is replaced without the
-operator asking for it is a preemption. The memory needed is in the status itself: `restarts.lastCounted`,
-and each worker's pod UID and counted restarts.
+Three things fail: a round, which the coordinator counts and lists by id; a whole container, which nobody but
+the operator can count (OOM kills launcher and ranks together); and a worker that does not join the others in
+time, whose pod the operator deletes. A pod that is replaced without the operator asking for it is a
+preemption. The memory needed is in the status itself: `restarts.lastCounted`, and each worker's pod UID,
+counted restarts and the UID of the pod that was deleted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from xeontrain_operator.api.v1alpha1 import RestartsStatus, WorkerStatus
 from xeontrain_operator.reconcile.causes import last_end
 from xeontrain_operator.reconcile.observed import Document, is_terminating
 from xeontrain_operator.reconcile.pods import pod_uid, restart_count, terminations, trainer_status
+from xeontrain_operator.reconcile.policies.joins import explain_late, look
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.text import quote, sentence
 from xeontrain_operator.reconcile.verdict import has_document
@@ -30,6 +32,8 @@ class Memory:
 
     pod_uid: str | None = None
     restarts: int = 0
+    removed: str | None = None
+    """UID of the pod that was deleted, or is to be, because it did not join in time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,11 @@ class Counted:
 
     restarts: RestartsStatus
     memories: Mapping[int, Memory]
+
+    @property
+    def removed(self) -> dict[int, str]:
+        """UIDs of pods that did not join, by worker; one that has a successor at work is none of them."""
+        return {worker: known.removed for worker, known in self.memories.items() if known.removed}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,13 +70,16 @@ def count(situation: Situation) -> Counted:
     rounds, last_counted = _new_rounds(situation)
     ends = {worker: pod.ends for worker, pod in seen.items() if pod.ends}
     replaced = [worker for worker, pod in seen.items() if pod.replaced]
+    # Many that are missing at one time have one cause, as a round that ends has.
+    late = look(situation).late
     old = situation.status.restarts or RestartsStatus()
-    failures = old.failures + len(rounds) + sum(ends.values())
+    failures = old.failures + len(rounds) + sum(ends.values()) + bool(late)
     preemptions = old.preemptions + len(replaced)
     reasons = [
         *(f"Worker {worker} was replaced with no failure of its own." for worker in replaced),
         *(_round_in_words(failure) for failure in rounds),
         *(_end_in_words(situation, worker) for worker in ends),
+        *([explain_late(situation, late)] if late else []),
     ]
     restarts = RestartsStatus(
         failures=failures,
@@ -76,7 +88,9 @@ def count(situation: Situation) -> Counted:
         last_counted=last_counted,
         display=f"{failures} (+{preemptions})" if preemptions else str(failures),
     )
-    return Counted(restarts=restarts, memories={**known, **{w: pod.memory for w, pod in seen.items()}})
+    memories = {**known, **{w: pod.memory for w, pod in seen.items()}}
+    removed = {worker: Memory(removed=pod_uid(situation.pods[worker])) for worker in late}
+    return Counted(restarts=restarts, memories=memories | removed)
 
 
 def ends_of(pod: Document) -> int:
@@ -87,7 +101,7 @@ def ends_of(pod: Document) -> int:
 
 
 def _memory(entry: WorkerStatus) -> Memory:
-    return Memory(pod_uid=entry.pod_uid, restarts=entry.restarts)
+    return Memory(pod_uid=entry.pod_uid, restarts=entry.restarts, removed=entry.removed_pod_uid)
 
 
 def _look(pod: Document, *, known: Memory, uid: str) -> _Pod:
@@ -95,7 +109,8 @@ def _look(pod: Document, *, known: Memory, uid: str) -> _Pod:
     kubelet's doing (eviction, shutdown, refusal): the pod that comes after it shows the preemption."""
     ended = terminations(pod)
     started = "running" in (trainer_status(pod).get("state") or {}) or bool(ended)
-    if is_terminating(pod) or not started or (pod.get("status") or {}).get("phase") == "Failed":
+    gone = is_terminating(pod) or known.removed == pod_uid(pod)
+    if gone or not started or (pod.get("status") or {}).get("phase") == "Failed":
         return _Pod(memory=known)
     same = known.pod_uid == pod_uid(pod)
     ends = ends_of(pod)

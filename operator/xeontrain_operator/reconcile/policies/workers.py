@@ -61,6 +61,7 @@ def _entry(
         exclusive=old.exclusive if stands and old else exclusive,
         reason=old.reason if stands and old else _cut(cpu.get("reason"), 128),
         restarts=memory.restarts,
+        removed_pod_uid=memory.removed,
     )
 
 

@@ -13,7 +13,6 @@ from tests.contract.cases.edits import TRAINING, edited
 
 # One document for each row; a row without one, or one without its row, fails below.
 ASKING: dict[str, Any] = {
-    "spec.distributed.timeoutSeconds": 60,
     "spec.checkpoint.everySteps": 10,
     "spec.checkpoint.everyMinutes": 5,
     "spec.checkpoint.keep": 3,

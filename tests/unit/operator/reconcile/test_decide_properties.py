@@ -12,7 +12,7 @@ from xeontrain_operator.api.schema_check import schema_problems
 from xeontrain_operator.launcher_client import LauncherError, read_status
 from xeontrain_operator.reconcile.decide import decide
 from xeontrain_operator.reconcile.decision import Create, Decision
-from xeontrain_operator.reconcile.observed import LauncherReport, Observed
+from xeontrain_operator.reconcile.observed import LauncherReport, Observed, WorkerAnswer
 
 from tests.unit.operator.sample import (
     NOW,
@@ -46,6 +46,7 @@ _reasons = st.sampled_from(
 )
 _states = st.one_of(
     st.just({"running": {}}),
+    st.just({"running": {"startedAt": stamp()}}),
     st.just({}),
     st.builds(waiting, _reasons, _texts),
     st.builds(lambda text, code: terminated(text, code=code), _messages, st.integers(0, 255)),
@@ -125,12 +126,55 @@ _cpus = st.builds(
 )
 
 
+_troubles = st.one_of(
+    st.none(),
+    st.builds(
+        lambda reason, text, seconds: {"reason": reason, "message": text, "seconds": seconds},
+        st.sampled_from(["NameNotFound", "TimedOut", "x" * 900]),
+        st.sampled_from(["{who}", "y" * 900]),
+        _amounts,
+    ),
+)
+_stragglers = st.one_of(
+    st.none(),
+    st.builds(
+        lambda ranks, count, seconds: {"ranks": ranks, "count": count, "seconds": seconds},
+        st.lists(_numbers, max_size=20),
+        _numbers,
+        _amounts,
+    ),
+)
+
+
+@st.composite
+def _answers(draw: st.DrawFn) -> dict[int, WorkerAnswer]:
+    """What workers say of themselves, or why they could not be asked."""
+    found = {}
+    for worker in draw(st.sets(st.integers(0, 1), max_size=2)):
+        status = draw(st.one_of(st.none(), st.builds(lambda trouble: {"trouble": trouble}, _troubles)))
+        found[worker] = WorkerAnswer(
+            worker=worker,
+            pod_uid=draw(st.sampled_from([f"pod-{worker}", "new"])),
+            asked_at=draw(st.sampled_from([NOW, at(-1), at(690)])),
+            status=status,
+            error=None if status is not None else draw(_texts),
+        )
+    return found
+
+
 @st.composite
 def _reports(draw: st.DrawFn) -> LauncherReport | None:
     """Only answers that pass the client's own validation come to a decision."""
     state = draw(st.sampled_from(["Waiting", "Starting", "Running", "Stopping", "Parked"]))
     members = [
-        {"worker": worker, "podUid": f"pod-{worker}", "state": state, "cpu": draw(_cpus)}
+        {
+            "worker": worker,
+            "podUid": draw(st.sampled_from([f"pod-{worker}", "ghost"])),
+            "state": draw(st.sampled_from([state, "Stopping"])),
+            "cpu": draw(_cpus),
+            "lastSeenSeconds": draw(_amounts),
+            "stateSeconds": draw(_amounts),
+        }
         for worker in draw(st.sets(st.integers(0, 5), max_size=3))
     ]
     given = report(
@@ -140,6 +184,8 @@ def _reports(draw: st.DrawFn) -> LauncherReport | None:
         progress=draw(_progress),
         failures=draw(_failures),
         cpu=draw(_cpus),
+        trouble=draw(_troubles),
+        stragglers=draw(_stragglers),
         verdict=draw(st.one_of(st.none(), st.builds(json.loads, st.sampled_from([result()])))),
     )
     try:
@@ -179,7 +225,11 @@ _SPECS = st.sampled_from(
 
 @given(
     spec=_SPECS,
-    looks=st.lists(st.tuples(_pods, _pods, _reports(), st.booleans()), min_size=1, max_size=4),
+    looks=st.lists(
+        st.tuples(_pods, _pods, _reports(), st.booleans(), _answers(), st.sampled_from([None, "silent"])),
+        min_size=1,
+        max_size=4,
+    ),
     seconds=st.sampled_from([0, 5, 700, 100_000]),
 )
 @settings(max_examples=40, deadline=None)
@@ -191,10 +241,15 @@ def test_every_look_gives_a_valid_status_that_comes_to_rest(
     document = job_document(spec=spec)
     decided = _checked(document, Observed(job=document), 0)
     ended: str | None = None
-    for first, second, launcher, has_children in looks:
+    for first, second, launcher, has_children, answers, error in looks:
         there = children(document) if has_children else {}
         observed = Observed(
-            job=document, pods=(*_made(0, first), *_made(1, second)), launcher=launcher, **there
+            job=document,
+            pods=(*_made(0, first), *_made(1, second)),
+            launcher=launcher,
+            launcher_error=error,
+            answers=answers,
+            **there,
         )
         for _ in range(3):
             decided = _checked(document, observed, seconds)

@@ -93,6 +93,37 @@ def test_refusals(spec: Document, observed: Document, reason: str, words: list[s
 
 
 @pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            ApplyError(kind="Service", name="mail", status_code=403, reason="Forbidden", message="quota"),
+            "refuses to create the Service mail (403 Forbidden): quota. Without it the workers do not find",
+        ),
+        (
+            ApplyError(
+                kind="Pod", name="mail-1", status_code=403, reason="Forbidden", message="no", verb="delete"
+            ),
+            "refuses to delete the Pod mail-1 (403 Forbidden): no. It is tried again.",
+        ),
+    ],
+    ids=["made", "deleted"],
+)
+def test_refusal_beside_a_live_set_is_named(error: ApplyError, words: str) -> None:
+    """The job stays accepted and runs on; a condition and one warning say what is refused, while it is."""
+    life = Life()
+    life.train()
+    missing = {"service": None} if error.verb == "create" else {}
+    decision = life.started(launcher=report(), apply_errors=(error,), **missing)
+    assert conditions(decision)["ChildrenReady"] == ("False", "RejectedByAPIServer")
+    assert conditions(decision)["Accepted"] == ("True", "Valid")
+    assert words in message(decision, "ChildrenReady")
+    assert reasons(decision) == ["RejectedByAPIServer"]
+    assert decision.actions == ()
+    again = life.started(launcher=report())
+    assert conditions(again)["ChildrenReady"] == ("True", "AllMade")
+
+
+@pytest.mark.parametrize(
     ("spec", "claim"),
     [
         (CLAIM, _claim("ReadWriteMany")),
