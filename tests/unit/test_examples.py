@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import base64
 import csv
 import gzip
 import io
@@ -15,9 +14,10 @@ import pytest
 import yaml
 from xeontrain_operator.api.validation import validate_job
 from xeontrain_operator.cli.files import read_manifest
-from xeontrain_trainer.train.config import parse_training
+from xeontrain_trainer.train.config import TASKS, parse_training
 
-from tools import make_example
+from tools import example_data, make_example
+from tools.make_example import Example
 
 # `metadata.annotations` may hold this much; kubectl's client-side apply keeps the whole object there.
 LARGEST_ANNOTATION_BYTES = 262_144
@@ -28,32 +28,33 @@ def documents(text: str) -> list[dict[str, Any]]:
     return list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
-@pytest.fixture(scope="module")
-def mail_filter() -> list[dict[str, Any]]:
-    return documents(make_example.TARGET.read_text(encoding="utf-8"))
+with_data = pytest.mark.parametrize("example", make_example.ALL, ids=lambda example: example.name)
 
 
-def test_mail_filter_is_up_to_date() -> None:
+@with_data
+def test_examples_are_up_to_date(example: Example) -> None:
     """The committed example says what its sources say."""
-    assert make_example.same(make_example.TARGET.read_text(encoding="utf-8"), make_example.render())
+    assert make_example.same(example.path.read_text(encoding="utf-8"), make_example.render(example))
 
 
-def test_the_same_sources_give_the_same_bytes() -> None:
+@with_data
+def test_the_same_sources_give_the_same_bytes(example: Example) -> None:
     """No time or name of a file is in the compressed data."""
-    assert make_example.shards("eval") == make_example.shards("eval")
-    for content in make_example.shards("eval").values():
-        assert content[3:8] == b"\0\0\0\0\0"
+    files = example.files()
+    assert files == example.files()
+    for name, content in files.items():
+        assert not name.endswith(".gz") or content[3:8] == b"\0\0\0\0\0"
 
 
 @pytest.mark.parametrize("split", ["train", "eval"])
-def test_shards_hold_every_row_once(mail_filter: list[dict[str, Any]], split: str) -> None:
+def test_shards_hold_every_row_once(split: str) -> None:
     """The shards in order are the rows of the CSV file, each shard with the header."""
-    with (make_example.EXAMPLES / "data" / f"mail-{split}.csv").open(newline="", encoding="utf-8") as file:
+    with (example_data.DATA / f"mail-{split}.csv").open(newline="", encoding="utf-8") as file:
         header, *expected = csv.reader(file)
     rows: list[list[str]] = []
-    data = {name: text for item in mail_filter for name, text in item.get("binaryData", {}).items()}
-    for _, encoded in sorted(item for item in data.items() if item[0].startswith(f"{split}-")):
-        text = gzip.decompress(base64.b64decode(encoded)).decode()
+    data = example_data.mail_filter()
+    for name in sorted(name for name in data if name.startswith(f"{split}-")):
+        text = gzip.decompress(data[name]).decode()
         shard_header, *shard = csv.reader(io.StringIO(text))
         assert shard_header == header
         assert shard
@@ -61,15 +62,30 @@ def test_shards_hold_every_row_once(mail_filter: list[dict[str, Any]], split: st
     assert rows == expected
 
 
-def test_client_side_apply_takes_every_object(mail_filter: list[dict[str, Any]]) -> None:
+def test_tags_are_those_of_the_words() -> None:
+    """A date's words are one entity, whatever stands around it."""
+    text = example_data._as_conll("On Wed, 02 Oct 2002 10:15:00 -0400 exim-4.0.5-1 came")
+    assert [line.split("\t") for line in text.splitlines()] == [
+        ["On", "O"],
+        *[["Wed", "B-DATE"], [",", "I-DATE"], ["02", "I-DATE"], ["Oct", "I-DATE"], ["2002", "I-DATE"]],
+        *[["10", "B-TIME"], [":", "I-TIME"], ["15", "I-TIME"], [":", "I-TIME"], ["00", "I-TIME"]],
+        *[["-", "I-TIME"], ["0400", "I-TIME"], ["exim", "O"], ["-", "O"]],
+        *[["4", "B-VERSION"], [".", "I-VERSION"], ["0", "I-VERSION"], [".", "I-VERSION"]],
+        *[["5", "I-VERSION"], ["-", "I-VERSION"], ["1", "I-VERSION"], ["came", "O"]],
+    ]
+
+
+@with_data
+def test_client_side_apply_takes_every_object(example: Example) -> None:
     """Each object fits into the annotation in which kubectl keeps it."""
-    for item in mail_filter:
+    for item in documents(example.path.read_text(encoding="utf-8")):
         assert len(json.dumps(item).encode()) < LARGEST_ANNOTATION_BYTES
 
 
-def test_data_comes_before_the_job(mail_filter: list[dict[str, Any]]) -> None:
+@with_data
+def test_data_comes_before_the_job(example: Example) -> None:
     """The job is the last object and mounts every ConfigMap before it, so its pods wait for nothing."""
-    *config_maps, job = mail_filter
+    *config_maps, job = documents(example.path.read_text(encoding="utf-8"))
     assert {item["kind"] for item in config_maps} == {"ConfigMap"}
     assert job["kind"] == "XeonTrainJob"
     (volume,) = job["spec"]["volumes"]
@@ -78,19 +94,27 @@ def test_data_comes_before_the_job(mail_filter: list[dict[str, Any]]) -> None:
     assert job["spec"]["volumeMounts"][0]["name"] == volume["name"]
 
 
-def test_the_trainer_understands_the_job(mail_filter: list[dict[str, Any]]) -> None:
+@with_data
+def test_the_trainer_understands_the_job(example: Example) -> None:
     """The training block is parsed as it stands, and its globs match the mounted names."""
-    training = mail_filter[-1]["spec"]["training"]
+    *config_maps, job = documents(example.path.read_text(encoding="utf-8"))
+    training = job["spec"]["training"]
     # Kubernetes' YAML reads 1e-4 as a number, PyYAML as a text.
-    rate = training["hyperparameters"]["learningRate"]
-    training["hyperparameters"]["learningRate"] = float(rate)
+    rate = float(training["hyperparameters"]["learningRate"])
+    training["hyperparameters"]["learningRate"] = rate
     config = parse_training(training)
     assert config.dataset.files is not None
-    assert config.hyperparameters.learning_rate == 1e-4
-    names = [f"/data/{name}" for item in mail_filter for name in item.get("binaryData", {})]
+    assert config.hyperparameters.learning_rate == rate
+    names = [f"/data/{name}" for item in config_maps for name in item["binaryData"]]
     patterns = [*config.dataset.files.train, *config.dataset.files.eval]
     for name in names:
         assert any(re.fullmatch(pattern.replace("*", "[^/]*"), name) for pattern in patterns), name
+
+
+def test_each_task_has_an_example() -> None:
+    """Whatever the trainer can be asked for is shown once."""
+    jobs = [documents(example.path.read_text(encoding="utf-8"))[-1] for example in make_example.ALL]
+    assert sorted(job["spec"]["training"]["task"] for job in jobs) == sorted(TASKS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

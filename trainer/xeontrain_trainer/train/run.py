@@ -79,7 +79,11 @@ def _train(
         say("  ".join(f"{name} {value:.4g}" for name, value in metrics.items()))
     if not environment.is_main:
         return
-    metrics |= {"worldSize": environment.world_size, "trainRows": prepared.train_rows}
+    metrics |= {
+        "worldSize": environment.world_size,
+        "trainRows": prepared.train_rows,
+        "trainSamples": prepared.train_samples,
+    }
     model_path = save_model(training.model, training.processor, environment=environment)
     write_metrics(environment.metrics_file, metrics=metrics, model=model_path)
     say(
