@@ -9,6 +9,7 @@ import sys
 from ..caches import moved_caches
 from ..plan import Plan, plan_from_json
 from .affinity import affinity, place_threads
+from .compiling import compile_environment
 from .config import TrainingConfig, read_training_file
 from .data import Prepared, prepare
 from .environment import Environment
@@ -21,6 +22,7 @@ def run(environment: Environment) -> None:
     config = read_training_file(environment.training_file)
     # Before the libraries are imported: they read their environment once.
     os.environ.update(moved_caches(os.environ, state_dir=environment.state_dir))
+    os.environ.update(compile_environment(config, environment=environment, environ=os.environ))
     plan = read_plan(environment.plan_file)
     mine = _prepare(config, environment=environment, plan=plan) if environment.prepares_data else None
     # Imported only now: torch takes seconds, and what is wrong with the data should be told before that.
