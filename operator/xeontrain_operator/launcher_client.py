@@ -101,6 +101,14 @@ class Progress(_Answer):
     eta_seconds: Amount = None
     precision: Text | None = None
     backend: Text | None = None
+    precision_emulated: bool | None = None
+    precision_reason: Text | None = None
+    backend_reason: Text | None = None
+    ipex_used: bool | None = None
+    ipex_reason: Text | None = None
+    fp32_samples_per_second: Amount = None
+    bf16_samples_per_second: Amount = None
+    worker_samples_per_second: Annotated[list[Amount], Field(max_length=_MAX_WORKERS)] | None = None
     last_checkpoint_step: Count | None = None
     time: Text | None = None
 

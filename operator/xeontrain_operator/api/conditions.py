@@ -16,6 +16,8 @@ ACCEPTED: Final = "Accepted"
 STORAGE: Final = "StorageReady"
 FULLY_HONOURED: Final = "FullyHonoured"
 CPU_PINNED: Final = "CPUPinned"
+CPU_UNIFORM: Final = "CPUUniform"
+PRECISION_NATIVE: Final = "PrecisionNative"
 PLACED: Final = "Placed"
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
@@ -54,6 +56,15 @@ FRACTIONAL_CPU: Final = "FractionalCPU"
 QUOTA_THROTTLED: Final = "QuotaThrottled"
 DISABLED: Final = "Disabled"
 NOT_GUARANTEED: Final = "NotGuaranteed"
+
+# Reasons of CPUUniform.
+SAME_CPU: Final = "SameCPU"
+MIXED_CPUS: Final = "MixedCPUs"
+
+# Reasons of PrecisionNative.
+FULL_PRECISION: Final = "FullPrecision"
+NATIVE_BF16: Final = "NativeBF16"
+EMULATED_BF16: Final = "EmulatedBF16"
 
 # Reasons of Placed.
 ALL_PLACED: Final = "AllPlaced"

@@ -32,6 +32,7 @@ from xeontrain_operator.reconcile.policies.failures import Counted
 from xeontrain_operator.reconcile.policies.outcome import Outcome
 from xeontrain_operator.reconcile.policies.phase import live_phase
 from xeontrain_operator.reconcile.policies.pinning import judge_pinning
+from xeontrain_operator.reconcile.policies.processors import judge_precision, judge_uniform
 from xeontrain_operator.reconcile.policies.progress import (
     finished_progress,
     read_cpu,
@@ -113,7 +114,7 @@ def ended_status(situation: Situation, *, outcome: Outcome, counted: Counted) ->
         situation,
         phase="Succeeded" if outcome.succeeded else "Failed",
         workers=everyone if outcome.succeeded else count_workers(situation),
-        conditions=_pinned(situation, conditions, verdict=outcome.verdict),
+        conditions=_judged(situation, conditions, counted=counted, verdict=outcome.verdict),
         progress=finished_progress(progress) if outcome.succeeded else stopped_progress(progress),
         cpu=read_cpu(situation),
         restarts=_all_failures(counted, outcome),
@@ -166,7 +167,7 @@ def _live_conditions(
     for type_, word in words:
         if word is not None:
             conditions = _set(situation, conditions, type_, word)
-    return _pinned(situation, conditions)
+    return _judged(situation, conditions, counted=counted)
 
 
 def _with_children(situation: Situation, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
@@ -231,6 +232,26 @@ def _resumed_word(situation: Situation) -> Word | None:
     if c.find_condition(situation.status.conditions, c.SUSPENDED) is None:
         return None
     return Word(status="False", reason=c.RESUMED, message="spec.runPolicy.suspend is false.")
+
+
+def _judged(
+    situation: Situation,
+    conditions: tuple[Condition, ...],
+    *,
+    counted: Counted,
+    verdict: Verdict | None = None,
+) -> tuple[Condition, ...]:
+    """With what the launchers say of their CPUs; what was found before stands while they are silent."""
+    conditions = _pinned(situation, conditions, verdict=verdict)
+    found = {
+        c.CPU_UNIFORM: judge_uniform(situation, entries=_worker_entries(situation, counted)),
+        c.PRECISION_NATIVE: judge_precision(situation),
+    }
+    for type_, finding in found.items():
+        if finding is not None:
+            word = _Word(status=finding.status, reason=finding.reason, message=finding.message)
+            conditions = _set(situation, conditions, type_, word)
+    return conditions
 
 
 def _pinned(

@@ -47,6 +47,7 @@ def tell(old: XeonTrainJobStatus, new: XeonTrainJobStatus, *, made_workers: str 
         _interruptions,
         _training,
         _pinning,
+        _processors,
         _end,
         _cleaning,
     )
@@ -145,6 +146,16 @@ def _pinning(change: _Change) -> list[JobEvent]:
     if found.status == "True":
         return [JobEvent(reason="CPUPinned", message=found.message)]
     return [JobEvent(reason=found.reason, message=found.message, type="Warning")]
+
+
+def _processors(change: _Change) -> list[JobEvent]:
+    """What slows a run down and a person could change; that all is well is no news."""
+    found = (change.turned(type_) for type_ in (c.CPU_UNIFORM, c.PRECISION_NATIVE))
+    return [
+        JobEvent(reason=one.reason, message=one.message, type="Warning")
+        for one in found
+        if one is not None and one.status == "False"
+    ]
 
 
 def _end(change: _Change) -> list[JobEvent]:

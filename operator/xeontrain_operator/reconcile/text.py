@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 QUOTE_LIMIT: Final = 500
@@ -22,6 +23,13 @@ def quote(said: object) -> str:
 def sentence(text: str) -> str:
     """With a full stop, where it has no end of its own."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def significant(value: float | None, *, digits: int) -> float | None:
+    """A figure rounded to what a person would see change; None for what is no number."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{digits}g}")
 
 
 def counted(number: int | float | str, noun: str) -> str:

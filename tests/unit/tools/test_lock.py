@@ -24,6 +24,16 @@ def test_committed_files_are_what_it_writes() -> None:
     assert written == tuple((ROOT / name).read_text(encoding="utf-8") for name in FILES)
 
 
+def test_committed_file_of_ipex_is_what_it_writes() -> None:
+    """The variant differs in torch and Intel's extension alone; its pins stand in a file of their own."""
+    common = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    pins = [*_pins("constraints.txt"), *reversed(_pins("constraints-ipex.txt"))]
+    written = lock.ipex_constraints(pins, common=common)
+    assert written == (ROOT / "constraints-ipex.txt").read_text(encoding="utf-8")
+    with pytest.raises(lock.LockError, match=r"^rich==1\.0: not as in constraints\.txt"):
+        lock.ipex_constraints([*pins, "rich==1.0"], common=common)
+
+
 @pytest.mark.parametrize(
     "pin",
     ["torch==2.15.0+cpu", "xeontrain @ file:///src", "-e git+https://example.com/a#egg=a"],

@@ -17,11 +17,19 @@ CHUNK_BYTES = 256 << 10
 # A longer backlog is read at the next looks, so that one look stays short.
 MAX_POLL_BYTES = 16 << 20
 MAX_TEXT = 64
+MAX_SENTENCE = 500
 MAX_INTEGER = 2**53
+MAX_WORKERS = 512
 
 INTEGERS = ("step", "totalSteps", "lastCheckpointStep")
 NUMBERS = ("epoch", "loss", "samplesPerSecond", "etaSeconds")
 TEXTS = ("precision", "backend")
+SENTENCES = ("precisionReason", "backendReason", "ipexReason")
+RATES = ("fp32SamplesPerSecond", "bf16SamplesPerSecond")
+FLAGS = ("precisionEmulated", "ipexUsed")
+RATES_BY_WORKER = "workerSamplesPerSecond"
+# What was decided for the whole run: a script says it once, and it holds for the lines that follow.
+LASTING = (*TEXTS, *SENTENCES, *RATES, *FLAGS, RATES_BY_WORKER)
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
@@ -32,6 +40,7 @@ class ProgressTail:
         self._path = path
         self._now = now
         self._last: Optional[dict[str, Any]] = None
+        self._lasting: dict[str, Any] = {}
         self._file_id: Optional[tuple[int, int]] = None
         self._offset = 0
         self._partial = b""
@@ -42,7 +51,8 @@ class ProgressTail:
         first.
 
         Partial lines wait for their end; rubbish, huge lines and unknown keys are ignored; NaN never comes
-        out; a file that was truncated or replaced is read again from its start.
+        out; a file that was truncated or replaced is read again from its start. What LASTING names holds
+        until a line says otherwise.
         """
         try:
             with open_regular(self._path) as file:
@@ -61,6 +71,7 @@ class ProgressTail:
         file_id = (status.st_dev, status.st_ino)
         if file_id != self._file_id or status.st_size < self._offset:
             self._file_id, self._offset, self._partial, self._skipping = file_id, 0, b"", False
+            self._lasting = {}
 
     def _read_on(self, read: Callable[[int], bytes]) -> None:
         budget = MAX_POLL_BYTES
@@ -82,7 +93,8 @@ class ProgressTail:
         elif line.strip() and len(line) <= MAX_LINE_BYTES:
             progress = parse_progress(line, now=self._now)
             if progress is not None:
-                self._last = progress
+                self._lasting.update({key: progress[key] for key in LASTING if key in progress})
+                self._last = {**self._lasting, **progress}
 
 
 def parse_progress(line: bytes, *, now: Callable[[], float] = time.time) -> Optional[dict[str, Any]]:
@@ -106,9 +118,23 @@ def read_progress(
     progress = {key: document[key] for key in INTEGERS if _is_integer(document.get(key))}
     progress.update({key: document[key] for key in NUMBERS if is_number(document.get(key))})
     progress.update({key: document[key] for key in TEXTS if _is_text(document.get(key))})
+    progress.update(_decisions(document))
     said = document.get("time")
     progress["time"] = said if isinstance(said, str) and TIME.fullmatch(said) else utc(now())
     return progress
+
+
+def _decisions(document: dict[str, Any]) -> dict[str, Any]:
+    """What a training says of its choices, and of the workers' speeds."""
+    said: dict[str, Any] = {
+        key: document[key][:MAX_SENTENCE] for key in SENTENCES if isinstance(document.get(key), str)
+    }
+    said.update({key: document[key] for key in RATES if _is_rate(document.get(key))})
+    said.update({key: document[key] for key in FLAGS if isinstance(document.get(key), bool)})
+    rates = document.get(RATES_BY_WORKER)
+    if isinstance(rates, list) and len(rates) <= MAX_WORKERS and all(map(_is_rate, rates)):
+        said[RATES_BY_WORKER] = rates
+    return said
 
 
 def utc(seconds: float) -> str:
@@ -124,6 +150,10 @@ def _is_integer(value: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether it is a number, finite and small enough: the comparison is false for NaN."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER
+
+
+def _is_rate(value: Any) -> bool:
+    return _is_number(value) and value >= 0
 
 
 def _is_text(value: Any) -> bool:

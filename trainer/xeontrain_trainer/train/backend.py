@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 from .environment import Environment
-from .errors import BadConfigError
+from .errors import BadConfigError, last_words
+from .trial import how_it_fails
 
 # oneCCL's binding for torch; its version is that of the torch it was built for.
 _DISTRIBUTIONS = ("oneccl_bind_pt", "oneccl-bind-pt")
 _MODULE = "oneccl_bindings_for_pytorch"
+_IMPORT_SECONDS = 60.0
+_KEY = "xeontrain/backend"
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,12 @@ def agree_backend(store: Store, *, environment: Environment) -> Backend:
     """
     if environment.backend == "Gloo":
         return Backend("gloo", "distributed.backend is Gloo")
-    problem = _load_ccl()
-    if problem:
-        store.add("xeontrain/backend/without", 1)
-    _arrive(store, "xeontrain/backend/asked", world_size=environment.world_size, wait=True)
-    without = store.add("xeontrain/backend/without", 0)
-    # The store ends with rank 0, so rank 0 does not go on before all others have read.
-    _arrive(store, "xeontrain/backend/read", world_size=environment.world_size, wait=environment.is_main)
+    if environment.backend == "Auto" and environment.world_size == 1:
+        return Backend("gloo", "a rank alone has nobody to talk to")
+    without, problem = _agree(store, _load_ccl(), environment=environment)
     if not without:
         return Backend("ccl", "oneCCL's binding loads in all ranks")
-    reason = f"{without} of {environment.world_size} ranks cannot use oneCCL: {problem or 'see their logs'}"
+    reason = f"{without} of {environment.world_size} ranks cannot use oneCCL: {problem}"
     if environment.backend == "CCL":
         raise BadConfigError(
             "spec.distributed.backend",
@@ -53,6 +52,18 @@ def agree_backend(store: Store, *, environment: Environment) -> Backend:
             remedy="Write Gloo or Auto, or use an image that has oneCCL's binding for its version of torch",
         )
     return Backend("gloo", reason)
+
+
+def _agree(store: Store, problem: str | None, *, environment: Environment) -> tuple[int, str]:
+    """(how many ranks have a problem, the problem of one of them): the same in all ranks."""
+    if problem and store.add(f"{_KEY}/without", 1) == 1:
+        store.set(f"{_KEY}/problem", f"{problem} (rank {environment.rank})")
+    _arrive(store, f"{_KEY}/asked", world_size=environment.world_size, wait=True)
+    without = store.add(f"{_KEY}/without", 0)
+    first = store.get(f"{_KEY}/problem").decode() if without else ""
+    # The store ends with rank 0, so rank 0 does not go on before all others have read.
+    _arrive(store, f"{_KEY}/read", world_size=environment.world_size, wait=environment.is_main)
+    return without, first
 
 
 def _arrive(store: Store, name: str, *, world_size: int, wait: bool) -> None:
@@ -66,7 +77,8 @@ def _arrive(store: Store, name: str, *, world_size: int, wait: bool) -> None:
 def _load_ccl() -> str | None:
     """Load oneCCL's binding; None if that worked, else why not.
 
-    Its version is compared first: loading one that was built for another torch can kill the process.
+    Its version is compared first, and a child process tries: one that was built for another torch can kill
+    the process that loads it.
     """
     version = _version_of(*_DISTRIBUTIONS)
     if version is None:
@@ -74,11 +86,18 @@ def _load_ccl() -> str | None:
     torch_version = importlib.metadata.version("torch")
     if _minor(version) != _minor(torch_version):
         return f"its binding {version} was built for another torch than {torch_version}"
+    failure = how_it_fails(_import_ccl, timeout_seconds=_IMPORT_SECONDS)
+    if failure:
+        return f"its binding {version} does not load: {failure}"
     try:
-        importlib.import_module(_MODULE)
+        _import_ccl()
     except Exception as error:  # a broken native library shows in many ways
-        return f"its binding does not load: {error}"
+        return f"its binding {version} does not load: {last_words(error)}"
     return None
+
+
+def _import_ccl() -> None:
+    importlib.import_module(_MODULE)
 
 
 def _version_of(*distributions: str) -> str | None:

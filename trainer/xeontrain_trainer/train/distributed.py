@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import os
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -130,6 +131,18 @@ def total(values: Sequence[float]) -> list[float]:
     tensor = torch.tensor(values, dtype=torch.float64)
     dist.all_reduce(tensor)
     return [float(value) for value in tensor]
+
+
+def gather(value: Any) -> list[Any]:
+    """`value` of every rank, by rank; it must be plain. A collective: all ranks call it."""
+    values: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+def barrier() -> None:
+    """Go on when all ranks have come here. A collective."""
+    dist.barrier()
 
 
 def largest(values: Sequence[float]) -> list[float]:

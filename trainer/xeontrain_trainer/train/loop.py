@@ -23,6 +23,7 @@ from .precision import Precision
 from .progress import Progress
 from .sampler import GlobalBatch, batches_in_epoch, global_batches, micro_batches
 from .samples import Samples, summed_loss
+from .stopwatch import Stopwatch
 from .tasks.task import Task
 
 
@@ -41,6 +42,7 @@ class Training:
     precision: Precision
     environment: Environment
     progress: Progress
+    stopwatch: Stopwatch
 
 
 @dataclass(frozen=True)
@@ -88,27 +90,34 @@ def train_epochs(training: Training) -> Iterator[Outcome]:
             if steps_left == 0:
                 break
             started = time.perf_counter()
-            loss = train_step(training, batch, step=step + 1)
+            loss, busy = train_step(training, batch, step=step + 1)
             elapsed = time.perf_counter() - started
             step, steps_left = step + 1, steps_left - 1
             samples, seconds = samples + len(batch.rows), seconds + elapsed
             count = training.samples.count_items(batch.rows)
             loss_sum, items = loss_sum + loss * count, items + count
             done = epoch + (batch.number + 1) / batches_an_epoch
-            training.progress.step(step, epoch=done, loss=loss, samples=len(batch.rows), seconds=elapsed)
+            training.progress.step(
+                step, epoch=done, loss=loss, samples=len(batch.rows), seconds=elapsed, busy_seconds=busy
+            )
         if items:
             yield Outcome(steps=step, samples=samples, seconds=seconds, epoch=done, loss=loss_sum / items)
 
 
-def train_step(training: Training, batch: GlobalBatch, *, step: int) -> float:
-    """One optimizer step on a global batch; returns its loss, the mean over all its items on all ranks.
+def train_step(training: Training, batch: GlobalBatch, *, step: int) -> tuple[float, list[float]]:
+    """One optimizer step on a global batch; returns its loss, the mean over all its items on all ranks, and
+    for how many seconds each worker was busy with it, waiting for others not counted.
 
     `step` counts from 1. The weights change only when all ranks have found the loss and gradients finite.
     """
     environment, parameters = training.environment, training.parameters
+    started = time.perf_counter()
     loss_sum = accumulate_gradients(training, batch)
+    busy = [0.0] * environment.group_world_size
+    busy[environment.group_rank] = (training.stopwatch.last - started) / environment.local_world_size
     norm = nn.utils.clip_grad_norm_(training.wrapped.parameters(), parameters.max_grad_norm or math.inf)
-    loss_sum, stop = distributed.total([loss_sum, float(_stop_requested(environment.stop_file))])
+    stop = float(_stop_requested(environment.stop_file))
+    loss_sum, stop, *busy = distributed.total([loss_sum, stop, *busy])
     loss = loss_sum / training.samples.count_items(batch.rows)
     if not math.isfinite(loss) or not math.isfinite(float(norm)):
         raise LossNotFiniteError(
@@ -122,7 +131,7 @@ def train_step(training: Training, batch: GlobalBatch, *, step: int) -> float:
     training.optimizer.zero_grad(set_to_none=True)
     if stop:
         raise InterruptedRun(f"stopped at request after step {step}")
-    return loss
+    return loss, busy
 
 
 def accumulate_gradients(training: Training, batch: GlobalBatch) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -69,6 +70,16 @@ def freeze_unused(model: nn.Module, *, backward: Callable[[], None]) -> list[str
         tensor.requires_grad_(False)
     model.zero_grad(set_to_none=True)
     return [name for name, _ in unused]
+
+
+@contextlib.contextmanager
+def kept_buffers(model: nn.Module) -> Iterator[None]:
+    """Leave the model's buffers (such as a norm's running means) as they were before the block."""
+    before = {name: tensor.clone() for name, tensor in model.named_buffers()}
+    yield
+    with torch.no_grad():
+        for name, tensor in model.named_buffers():
+            tensor.copy_(before[name])
 
 
 def make_optimizer(model: nn.Module, *, parameters: Hyperparameters) -> torch.optim.Optimizer:

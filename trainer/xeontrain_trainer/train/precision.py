@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from . import distributed
+from .cores import Cores
 
 # BF16 costs a little accuracy, so it must win clearly.
 REQUIRED_SPEEDUP = 1.1
-_NATIVE_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
-_WARM_UP_STEPS = 2
-_TIMED_STEPS = 3
+_MODELS_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Samples a second of all ranks together in FP32 and in BF16, at the slowest rank's pace."""
+
+    fp32: float
+    bf16: float
 
 
 @dataclass(frozen=True)
 class Precision:
-    """`name` is BF16 or FP32, `reason` a sentence for people, `warning` whether that sentence is one."""
+    """`name` is BF16 or FP32, `reason` says why, for people. Plain values, so that a checkpoint can keep it.
+
+    `emulated`: BF16 on cores that do not multiply it in hardware. `rates`: None where nothing was measured.
+    """
 
     name: str
     reason: str
-    warning: bool = False
+    emulated: bool = False
+    rates: Rates | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -36,50 +45,43 @@ class Precision:
 
 
 FP32 = Precision("FP32", "spec.training.precision is FP32")
+BF16 = Precision("BF16", "spec.training.precision is BF16")
 
 
-def decide(wanted: str, *, native: bool, seconds: Callable[[Precision], float]) -> Precision:
-    """The precision of this run: `wanted`, or for Auto the faster one. A collective: all ranks call it.
+def decide(wanted: str, *, cores: Sequence[Cores], measure: Callable[[], Rates]) -> Precision:
+    """The precision of this run: `wanted`, or for Auto the faster one.
 
-    `native`: whether this rank's core multiplies BF16. `seconds(precision)`: what a training step takes here;
-    asked only where all ranks are native, and the slowest rank's answers decide.
+    Pure but for `measure`, a collective that all ranks call or none: the same arguments in all ranks give the
+    same answer in all of them. `cores`: those of every rank, by rank.
     """
-    (lacking,) = distributed.total([0.0 if native else 1.0])
     if wanted == "FP32":
         return FP32
+    lacking = _who_lacks(cores)
     if wanted == "BF16":
-        if lacking:
-            reason = (
-                f"BF16 as the job asks, but {int(lacking)} ranks have cores without it and emulate it slowly"
-            )
-            return Precision("BF16", reason, warning=True)
-        return Precision("BF16", "spec.training.precision is BF16")
+        reason = f"{BF16.reason}, but {lacking}: it is emulated there, many times slower than FP32"
+        return Precision("BF16", reason, emulated=True) if lacking else BF16
     if lacking:
-        return Precision("FP32", "the cores have neither avx512_bf16 nor amx_bf16")
-    fp32, bf16 = distributed.largest([seconds(FP32), seconds(Precision("BF16", "probe"))])
+        return Precision("FP32", lacking)
+    rates = measure()
+    speedup = rates.bf16 / max(rates.fp32, 1e-9)
     found = (
-        f"a training step took {fp32 * 1000:.0f} ms in FP32, {bf16 * 1000:.0f} ms in BF16 on the slowest rank"
+        f"a probe on all ranks gave {rates.bf16:.4g} samples/s in BF16, {rates.fp32:.4g} in FP32 "
+        f"({speedup:.2f} x; {REQUIRED_SPEEDUP} x is asked of BF16)"
     )
-    return Precision("BF16" if fp32 >= REQUIRED_SPEEDUP * bf16 else "FP32", found)
+    return Precision("BF16" if speedup >= REQUIRED_SPEEDUP else "FP32", found, rates=rates)
 
 
-def best_seconds(step: Callable[[], None]) -> float:
-    """The best of a few runs of `step`, in seconds, after warming up: noise only ever adds."""
-    for _ in range(_WARM_UP_STEPS):
-        step()
-    times = []
-    for _ in range(_TIMED_STEPS):
-        started = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - started)
-    return min(times)
-
-
-def has_native_bf16(cpuinfo: str = "/proc/cpuinfo") -> bool:
-    """Whether the kernel lists an instruction set that multiplies BF16; what it hides cannot be used."""
-    try:
-        with open(cpuinfo, encoding="utf-8") as file:
-            flags = next((line for line in file if line.startswith("flags")), "")
-    except OSError:
-        return False
-    return not _NATIVE_FLAGS.isdisjoint(flags.split())
+def _who_lacks(cores: Sequence[Cores]) -> str | None:
+    """Which ranks have no BF16 in hardware, and why; None where all have it."""
+    lacking = [rank for rank, one in enumerate(cores) if one.problem]
+    if not lacking:
+        return None
+    if len(lacking) == 1 < len(cores):
+        who = f"the cores of rank {lacking[0]}"
+    elif len(lacking) < len(cores):
+        who = f"the cores of {len(lacking)} of {len(cores)} ranks"
+    else:
+        who = "the cores"
+    models = sorted({cores[rank].model for rank in lacking} - {""})
+    named = f" ({', '.join(models[:_MODELS_NAMED])}{', ...' if len(models) > _MODELS_NAMED else ''})"
+    return f"{who}{named if models else ''} {cores[lacking[0]].problem}"

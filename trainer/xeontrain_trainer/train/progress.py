@@ -6,7 +6,7 @@ import datetime
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -14,6 +14,8 @@ from typing import TextIO
 FIRST_STEPS = 10
 INTERVAL_SECONDS = 1.0
 LOG_INTERVAL_SECONDS = 10.0
+# The workers' own speeds are a list as long as there are workers, and change slowly.
+WORKERS_INTERVAL_SECONDS = 60.0
 
 
 @dataclass
@@ -37,14 +39,37 @@ class Progress:
     _total_seconds: float = 0.0
     _last: float = float("-inf")
     _last_log: float = float("-inf")
+    _last_workers: float = float("-inf")
+    _busy_samples: int = 0
+    _busy_seconds: list[float] = field(default_factory=list)
 
-    def step(self, number: int, *, epoch: float, loss: float, samples: int, seconds: float) -> None:
+    def begin(self, decisions: Mapping[str, object]) -> None:
+        """Write the line of step 0: the run is set up, and this is what its ranks decided."""
+        if self.enabled:
+            self._append({"step": 0, "totalSteps": self.total_steps, **decisions})
+
+    def step(
+        self,
+        number: int,
+        *,
+        epoch: float,
+        loss: float,
+        samples: int,
+        seconds: float,
+        busy_seconds: Sequence[float] = (),
+    ) -> None:
         """Note one optimizer step (counted from 1) of `samples` rows; write it where it is time.
 
         The loss written is the mean over the steps since the line before: the first lines are single steps.
+        `busy_seconds`: by worker, how long it took for its own share.
         """
         if not self.enabled:
             return
+        if busy_seconds and number > 1:
+            # The first step warms up.
+            before = self._busy_seconds or [0.0] * len(busy_seconds)
+            self._busy_seconds = [old + new for old, new in zip(before, busy_seconds, strict=True)]
+            self._busy_samples += samples
         self._losses.append(loss)
         self._samples += samples
         self._seconds += seconds
@@ -77,14 +102,9 @@ class Progress:
             "loss": loss,
             "samplesPerSecond": round(rate, 3),
             "etaSeconds": round(remaining, 1),
-            "precision": self.precision,
-            "backend": self.backend,
-            "time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **self._worker_rates(number, now=now),
         }
-        if self.path:
-            # One write of a whole line, appended: a reader never sees half of one.
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+        self._append(line)
         if log:
             self.say(
                 f"step {number}/{self.total_steps}  epoch {epoch:.2f}  loss {loss:.4f}  "
@@ -92,3 +112,21 @@ class Progress:
             )
             self._last_log = now
         self._last, self._losses, self._samples, self._seconds = now, [], 0, 0.0
+
+    def _worker_rates(self, number: int, *, now: float) -> dict[str, list[float]]:
+        """Samples a second of each worker, if it waited for no other; nothing while it is not time."""
+        due = now - self._last_workers >= WORKERS_INTERVAL_SECONDS and number >= FIRST_STEPS
+        if len(self._busy_seconds) < 2 or not (due or number == self.total_steps):
+            return {}
+        share = self._busy_samples / len(self._busy_seconds)
+        rates = [round(share / max(seconds, 1e-9), 3) for seconds in self._busy_seconds]
+        self._last_workers, self._busy_samples, self._busy_seconds = now, 0, []
+        return {"workerSamplesPerSecond": rates}
+
+    def _append(self, line: Mapping[str, object]) -> None:
+        if self.path:
+            now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            whole = {**line, "precision": self.precision, "backend": self.backend, "time": now}
+            # One write of a whole line, appended: a reader never sees half of one.
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(whole) + "\n")

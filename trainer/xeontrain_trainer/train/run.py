@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from ..caches import moved_caches
 from ..plan import Plan, plan_from_json
@@ -15,6 +16,9 @@ from .data import Prepared, prepare
 from .environment import Environment
 from .files import find_sources
 from .tasks import task_of
+
+if TYPE_CHECKING:
+    from .backend import Backend
 
 
 def run(environment: Environment) -> None:
@@ -28,13 +32,15 @@ def run(environment: Environment) -> None:
     # Imported only now: torch takes seconds, and what is wrong with the data should be told before that.
     from . import distributed
     from .backend import agree_backend
+    from .cores import keep_to_listed, read_flags
 
+    keep_to_listed(read_flags(os.sched_getaffinity(0)))
     comm_cpus = plan.ranks[environment.local_rank].comm_cpus if plan else ()
     store = distributed.open_store(environment, comm_cpus=comm_cpus)
     prepared = distributed.share_prepared(store, mine, environment=environment)
     backend = agree_backend(store, environment=environment)
     with distributed.process_group(store, environment=environment, backend=backend.name, comm_cpus=comm_cpus):
-        _train(config, prepared=prepared, environment=environment, backend=backend.label, plan=plan)
+        _train(config, prepared=prepared, environment=environment, backend=backend, plan=plan)
 
 
 def read_plan(plan_file: str | None) -> Plan | None:
@@ -60,7 +66,7 @@ def _prepare(config: TrainingConfig, *, environment: Environment, plan: Plan | N
 
 
 def _train(
-    config: TrainingConfig, *, prepared: Prepared, environment: Environment, backend: str, plan: Plan | None
+    config: TrainingConfig, *, prepared: Prepared, environment: Environment, backend: Backend, plan: Plan | None
 ) -> None:
     """Train, evaluate after each epoch, and leave model and metrics."""
     from .evaluate import evaluate
@@ -69,7 +75,9 @@ def _train(
     from .setup import build_training, evaluation_samples
 
     task = task_of(config)
-    training = build_training(config, task=task, prepared=prepared, environment=environment, backend=backend)
+    training = build_training(
+        config, task=task, prepared=prepared, environment=environment, backend=backend, plan=plan
+    )
     place_threads(plan, local_rank=environment.local_rank)
     evaluation = evaluation_samples(prepared, task=task, processor=training.processor)
     say = training.progress.say

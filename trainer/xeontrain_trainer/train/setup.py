@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
-from . import ipex
-from .config import TrainingConfig
+from ..plan import Plan
+from .affinity import place_threads
+from .backend import Backend
+from .choices import Choice, Work, choose
+from .config import Hyperparameters, TrainingConfig
 from .data import Prepared, load_samples
 from .environment import Environment
 from .loop import Training, total_steps, wrap
-from .model import freeze_unused, load_model, make_optimizer, make_schedule
-from .precision import FP32, Precision, best_seconds, decide, has_native_bf16
+from .model import freeze_unused, kept_buffers, load_model, make_optimizer, make_schedule
+from .precision import FP32, Precision
 from .progress import Progress
-from .sampler import global_batches, micro_batches
+from .sampler import BATCHES_A_GROUP, global_batches, micro_batches
 from .samples import Samples, summed_loss
+from .stopwatch import Stopwatch
 from .tasks.task import Task
 
 
 def build_training(
-    config: TrainingConfig, *, task: Task, prepared: Prepared, environment: Environment, backend: str
+    config: TrainingConfig,
+    *,
+    task: Task,
+    prepared: Prepared,
+    environment: Environment,
+    backend: Backend,
+    plan: Plan | None = None,
 ) -> Training:
     """Load the model, choose the precision with all ranks, and set up optimizer, schedule and progress."""
     parameters = config.hyperparameters
@@ -36,33 +48,42 @@ def build_training(
     )
     _set_padding(model, processor)
 
-    def backward(rows: Sequence[int], precision: Precision) -> None:
+    def backward(model: nn.Module, rows: Sequence[int], precision: Precision) -> None:
         with precision.autocast():
             loss, _ = summed_loss(model, samples.batch(rows), task=task)
         loss.backward()
 
-    unused = freeze_unused(model, backward=lambda: backward([0], FP32))
-    precision = _decide_precision(backward, lengths=samples.lengths, config=config, environment=environment)
+    with kept_buffers(model):
+        unused = freeze_unused(model, backward=lambda: backward(model, [0], FP32))
+        # That made the threads, and what is measured next should run where the run itself will.
+        place_threads(plan, local_rank=environment.local_rank)
+        choice = choose(
+            model,
+            make_optimizer=lambda model: make_optimizer(model, parameters=parameters),
+            work=Work(backward, rows=_typical_rows(samples.lengths, parameters, environment=environment)),
+            config=config,
+            environment=environment,
+        )
+    model, precision = choice.model, choice.precision
     model.zero_grad(set_to_none=True)
-    optimizer = make_optimizer(model, parameters=parameters)
-    ipex_problem = None
-    if config.ipex == "Enabled":
-        model, optimizer, ipex_problem = ipex.optimize(model, optimizer, dtype=precision.dtype)
     steps = total_steps(len(samples.lengths), parameters=parameters)
     progress = Progress(
         environment.progress_file,
         total_steps=steps,
         precision=precision.name,
-        backend=backend,
+        backend=backend.label,
         enabled=environment.is_main,
     )
+    progress.begin(_decisions(choice, backend=backend))
     progress.say(
         f"training on {prepared.train_rows} rows in {steps} steps of {parameters.batch_size}, "
-        f"{environment.world_size} ranks x {torch.get_num_threads()} threads, {backend}"
+        f"{environment.world_size} ranks x {torch.get_num_threads()} threads"
     )
-    progress.say(f"{'warning: ' if precision.warning else ''}{precision.name}: {precision.reason}")
-    if ipex_problem:
-        progress.say(f"warning: Intel Extension for PyTorch is not used: {ipex_problem}")
+    progress.say(f"{backend.label}: {backend.reason}")
+    progress.say(f"{'warning: ' if precision.emulated else ''}{precision.name}: {precision.reason}")
+    if config.ipex != "Disabled":
+        used = "used" if choice.extension.used else "not used"
+        progress.say(f"Intel Extension for PyTorch is {used}: {choice.extension.reason}")
     if unused:
         progress.say(f"not trained, as the task does not use them: {', '.join(unused)}")
     # Dropout differs between ranks, and begins at the same point whatever was probed before.
@@ -73,12 +94,13 @@ def build_training(
         task=task,
         processor=processor,
         samples=samples,
-        optimizer=optimizer,
-        schedule=make_schedule(optimizer, parameters=parameters, total_steps=steps),
+        optimizer=choice.optimizer,
+        schedule=make_schedule(choice.optimizer, parameters=parameters, total_steps=steps),
         parameters=parameters,
         precision=precision,
         environment=environment,
         progress=progress,
+        stopwatch=Stopwatch(model),
     )
 
 
@@ -95,23 +117,29 @@ def _set_padding(model: Any, processor: Any) -> None:
         model.config.pad_token_id = processor.pad_token_id
 
 
-def _decide_precision(
-    backward: Callable[[Sequence[int], Precision], None],
-    *,
-    lengths: Sequence[int],
-    config: TrainingConfig,
-    environment: Environment,
-) -> Precision:
-    """The precision of the run, measured, where it must be, on the first batch of this rank.
+def _typical_rows(
+    lengths: Sequence[int], parameters: Hyperparameters, *, environment: Environment
+) -> Sequence[int]:
+    """This rank's first piece of a batch of middling length, of those that the first epoch begins with."""
+    batches = itertools.islice(
+        global_batches(lengths, batch_size=parameters.batch_size, seed=parameters.seed, epoch=0),
+        BATCHES_A_GROUP,
+    )
+    by_size = sorted(batches, key=lambda batch: sum(lengths[row] for row in batch.rows))
+    typical = by_size[len(by_size) // 2]
+    mine = typical.slice_of(environment.rank, world_size=environment.world_size) or typical.rows[:1]
+    return micro_batches(mine, pieces=parameters.accumulation_steps)[0]
 
-    `backward(rows, precision)` computes the gradients of these samples.
-    """
-    parameters = config.hyperparameters
 
-    def seconds(precision: Precision) -> float:
-        first = next(global_batches(lengths, batch_size=parameters.batch_size, seed=parameters.seed, epoch=0))
-        mine = first.slice_of(environment.rank, world_size=environment.world_size) or first.rows[:1]
-        rows = micro_batches(mine, pieces=parameters.accumulation_steps)[0]
-        return best_seconds(lambda: backward(rows, precision))
-
-    return decide(config.precision, native=has_native_bf16(), seconds=seconds)
+def _decisions(choice: Choice, *, backend: Backend) -> dict[str, object]:
+    """What the ranks decided, under the names of docs/contract.md."""
+    precision, rates = choice.precision, choice.precision.rates
+    measured = {"fp32SamplesPerSecond": rates.fp32, "bf16SamplesPerSecond": rates.bf16} if rates else {}
+    return {
+        "precisionReason": precision.reason,
+        "precisionEmulated": precision.emulated,
+        **{name: round(value, 3) for name, value in measured.items()},
+        "backendReason": backend.reason,
+        "ipexUsed": choice.extension.used,
+        "ipexReason": choice.extension.reason,
+    }

@@ -13,6 +13,7 @@ TriState = Literal["True", "False", "Unknown"]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 LargeCount = Annotated[int, Field(ge=0, le=2**53)]
 DisplayText = Annotated[str, Field(max_length=64)]
+Reason = Annotated[str, Field(max_length=512)]
 Message = Annotated[str, Field(max_length=4096)]
 Remark = Annotated[str, Field(max_length=500)]
 
@@ -81,8 +82,20 @@ class CpuStatus(Model):
     """Best instruction set used, such as AMX_BF16."""
     precision: DisplayText | None = None
     """BF16 or FP32, as the ranks agreed."""
+    precision_reason: Reason | None = None
+    """Why this precision."""
+    fp32_samples_per_second: Annotated[float, Field(ge=0)] | None = None
+    """Samples a second of all ranks in FP32, by the probe that precision Auto makes."""
+    bf16_samples_per_second: Annotated[float, Field(ge=0)] | None = None
+    """The same in BF16."""
     backend: DisplayText | None = None
     """Gloo or CCL, as the ranks agreed."""
+    backend_reason: Reason | None = None
+    """Why this backend."""
+    ipex_used: bool | None = None
+    """Whether Intel Extension for PyTorch is used."""
+    ipex_reason: Reason | None = None
+    """Why it is used, or why not."""
     ranks: Count | None = None
     """Ranks in all."""
     cores_per_rank: Count | None = None
@@ -151,6 +164,8 @@ class WorkerStatus(Model):
     """Whether they are proved to be its own."""
     reason: Annotated[str, Field(max_length=128)] | None = None
     """Why, as one word."""
+    samples_per_second: Annotated[float, Field(ge=0)] | None = None
+    """What it would reach if it waited for no other worker, to 2 digits."""
     restarts: Count = 0
     """Restarts of its container that are counted already."""
     removed_pod_uid: Annotated[str, Field(max_length=64)] | None = None

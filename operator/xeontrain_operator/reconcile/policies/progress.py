@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from xeontrain_operator.api.conditions import timestamp
 from xeontrain_operator.api.v1alpha1 import CpuStatus, ProgressStatus
 from xeontrain_operator.reconcile.situation import Situation, parse_time
-from xeontrain_operator.reconcile.text import quote
+from xeontrain_operator.reconcile.text import quote, significant
 
 LONGEST_ETA_SECONDS = 10 * 365 * 86_400
 MOST_EPOCHS = 1_000_000_000
 MOST_CORES = 2**31 - 1
+MOST_REASON = 512
 Number = TypeVar("Number", int, float)
 
 
@@ -61,8 +61,8 @@ def _progress(said: Mapping[str, Any]) -> ProgressStatus:
         total_steps=total,
         epoch=_rounded(_bounded(said.get("epoch"), MOST_EPOCHS), decimals=2),
         percent=percent,
-        loss=_significant(said.get("loss"), digits=4),
-        samples_per_second=_significant(said.get("samplesPerSecond"), digits=3),
+        loss=significant(said.get("loss"), digits=4),
+        samples_per_second=significant(said.get("samplesPerSecond"), digits=3),
         eta_seconds=eta_seconds,
         eta_display=None if eta_seconds is None else duration_text(eta_seconds),
         display=f"step {step}" if percent is None else f"{percent}% ({step}/{total})",
@@ -86,12 +86,26 @@ def read_cpu(situation: Situation) -> CpuStatus | None:
         instruction_set=_cut(first.get("instructionSet"), 64),
         precision=_cut(progress.get("precision"), 64) or old.precision,
         backend=_cut(progress.get("backend"), 64) or old.backend,
+        **_decisions(progress, old=old),
         ranks=_bounded(sum(int(cpu.get("ranks") or 0) for cpu in cpus) or None, MOST_CORES),
         cores_per_rank=_bounded(first.get("coresPerRank"), MOST_CORES),
         comm_cores_per_rank=_bounded(first.get("commCoresPerRank"), MOST_CORES),
         mixed=len({cpu.get("model") for cpu in cpus}) > 1 if cpus else None,
         warnings=tuple(quote(text) for text in report.get("warnings") or ()) or None,
     )
+
+
+def _decisions(said: Mapping[str, Any], *, old: CpuStatus) -> dict[str, Any]:
+    """Why the ranks compute as they do; what they do not say anew stands."""
+    decisions: dict[str, Any] = {
+        "precision_reason": _cut(said.get("precisionReason"), MOST_REASON),
+        "fp32_samples_per_second": significant(said.get("fp32SamplesPerSecond"), digits=3),
+        "bf16_samples_per_second": significant(said.get("bf16SamplesPerSecond"), digits=3),
+        "backend_reason": _cut(said.get("backendReason"), MOST_REASON),
+        "ipex_used": said.get("ipexUsed"),
+        "ipex_reason": _cut(said.get("ipexReason"), MOST_REASON),
+    }
+    return {name: getattr(old, name) if value is None else value for name, value in decisions.items()}
 
 
 def duration_text(seconds: int) -> str:
@@ -109,12 +123,6 @@ def _round_duration(seconds: float) -> int:
     """To 5 s below a minute, 10 s below an hour, a minute above: an estimate is not better than that."""
     unit = 5 if seconds < 60 else 10 if seconds < 3600 else 60
     return max(0, round(seconds / unit) * unit)
-
-
-def _significant(value: float | None, *, digits: int) -> float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return float(f"{value:.{digits}g}")
 
 
 def _bounded(value: Number | None, limit: Number) -> Number | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from xeontrain_operator.api.v1alpha1 import TriState, WorkersStatus, WorkerStatus
@@ -10,6 +10,7 @@ from xeontrain_operator.reconcile.observed import Document, is_terminating
 from xeontrain_operator.reconcile.pods import node_of, trainer_status
 from xeontrain_operator.reconcile.policies.failures import Counted, Memory
 from xeontrain_operator.reconcile.situation import Situation
+from xeontrain_operator.reconcile.text import significant
 
 _LAUNCHER_STATES = ("Waiting", "Starting", "Running", "Stopping", "Parked")
 
@@ -25,6 +26,7 @@ def count_workers(situation: Situation) -> WorkersStatus:
 def list_workers(situation: Situation, *, counted: Counted) -> tuple[WorkerStatus, ...]:
     """One entry a worker that has a pod or had one, with the memory of what was counted of it."""
     known = {entry.worker: entry for entry in situation.status.worker_statuses}
+    rates = _rates(situation)
     workers = sorted({*known, *situation.pods, *counted.memories})
     return tuple(
         _entry(
@@ -33,6 +35,7 @@ def list_workers(situation: Situation, *, counted: Counted) -> tuple[WorkerStatu
             old=known.get(worker),
             member=situation.members.get(worker) or {},
             memory=counted.memories.get(worker, Memory()),
+            rate=rates[worker] if worker < len(rates) else None,
         )
         for worker in workers
         if worker < situation.spec.workers
@@ -44,8 +47,20 @@ def forget_pod(entry: WorkerStatus) -> WorkerStatus:
     return WorkerStatus(worker=entry.worker)
 
 
+def _rates(situation: Situation) -> Sequence[float | None]:
+    """Samples a second of each worker by itself, as the ranks measured; empty where they have not."""
+    progress: Mapping[str, Any] = (situation.report or {}).get("progress") or {}
+    return progress.get("workerSamplesPerSecond") or ()
+
+
 def _entry(
-    worker: int, *, pod: Document | None, old: WorkerStatus | None, member: Mapping[str, Any], memory: Memory
+    worker: int,
+    *,
+    pod: Document | None,
+    old: WorkerStatus | None,
+    member: Mapping[str, Any],
+    memory: Memory,
+    rate: float | None,
 ) -> WorkerStatus:
     cpu: Mapping[str, Any] = member.get("cpu") or {}
     exclusive = cpu.get("exclusive") if cpu.get("exclusive") in get_args(TriState) else None
@@ -60,6 +75,9 @@ def _entry(
         cpus=old.cpus if stands and old else _cut(cpu.get("cpus"), 1024),
         exclusive=old.exclusive if stands and old else exclusive,
         reason=old.reason if stands and old else _cut(cpu.get("reason"), 128),
+        samples_per_second=old.samples_per_second
+        if stands and old and rate is None
+        else significant(rate, digits=2),
         restarts=memory.restarts,
         removed_pod_uid=memory.removed,
     )

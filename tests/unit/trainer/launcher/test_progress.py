@@ -41,6 +41,28 @@ def tail_of(path: Path) -> ProgressTail:
             },
             id="everything",
         ),
+        pytest.param(
+            '{"step": 0, "precisionReason": "'
+            + "r" * 600
+            + '", "precisionEmulated": false, "ipexUsed": true,'
+            ' "bf16SamplesPerSecond": 47, "workerSamplesPerSecond": [1.5, 2]}',
+            {
+                "step": 0,
+                "precisionReason": "r" * 500,
+                "precisionEmulated": False,
+                "ipexUsed": True,
+                "bf16SamplesPerSecond": 47,
+                "workerSamplesPerSecond": [1.5, 2],
+                "time": SAID,
+            },
+            id="decisions",
+        ),
+        pytest.param(
+            '{"step": 0, "ipexReason": 1, "ipexUsed": "yes", "fp32SamplesPerSecond": -1,'
+            ' "workerSamplesPerSecond": [1, NaN]}',
+            {"step": 0, "time": SAID},
+            id="decisions-of-wrong-kinds",
+        ),
         pytest.param('{"step": 1, "color": "red"}', {"step": 1, "time": SAID}, id="unknown-key"),
         pytest.param('{"step": 1, "loss": NaN}', {"step": 1, "time": SAID}, id="nan"),
         pytest.param('{"step": 1, "loss": -Infinity}', {"step": 1, "time": SAID}, id="infinity"),
@@ -82,6 +104,21 @@ def test_missing_file_then_lines_one_by_one(tmp_path: Path) -> None:
             file.flush()
             assert tail.poll() == {"step": step, "time": SAID}
     assert tail.poll() == {"step": 2, "time": SAID}
+
+
+def test_decisions_last_until_others_are_said_or_the_file_is_new(tmp_path: Path) -> None:
+    """A run says once why it computes as it does; a restarted run may say otherwise, or nothing."""
+    path = tmp_path / "progress.jsonl"
+    tail = tail_of(path)
+    path.write_text('{"step": 0, "precision": "BF16", "precisionReason": "faster", "loss": 1}\n{"step": 1}\n')
+    assert tail.poll() == {"step": 1, "precision": "BF16", "precisionReason": "faster", "time": SAID}
+    with path.open("a") as file:
+        file.write('{"step": 2, "precision": "FP32"}\n')
+    assert tail.poll() == {"step": 2, "precision": "FP32", "precisionReason": "faster", "time": SAID}
+    path.unlink()
+    assert tail.poll() == {"step": 2, "precision": "FP32", "precisionReason": "faster", "time": SAID}
+    path.write_text('{"step": 0}\n')
+    assert tail.poll() == {"step": 0, "time": SAID}
 
 
 def test_a_partial_line_waits_for_its_end(tmp_path: Path) -> None:

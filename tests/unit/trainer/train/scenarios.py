@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import inspect
 import os
+import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,14 +142,76 @@ def _trained_on(job: Job, environment: Any, *, epochs: int) -> list[tuple[int, l
 
 
 def _built(job: Job, environment: Any, **hyperparameters: Any) -> Any:
+    from xeontrain_trainer.train.backend import Backend
     from xeontrain_trainer.train.config import parse_training
     from xeontrain_trainer.train.setup import build_training
     from xeontrain_trainer.train.tasks import task_of
 
     known = job.training["hyperparameters"]
     config = parse_training({**job.training, "hyperparameters": {**known, **hyperparameters}})
-    task = task_of(config)
-    return build_training(config, task=task, prepared=job.prepared, environment=environment, backend="Gloo")
+    backend = Backend("gloo", "a test")
+    return build_training(
+        config, task=task_of(config), prepared=job.prepared, environment=environment, backend=backend
+    )
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """How a training ended: the error's message, how often weights changed, and whether its last step did."""
+
+    message: str
+    changes: int
+    left_alone: bool
+    dtypes: set[str]
+
+
+def train_with_a_nan(job: Job, *, poisoned_rank: int, at_step: int) -> Stopped:
+    """Train in BF16; the loss of `poisoned_rank` is NaN at one step, with gradients as they should be."""
+    import torch
+    from xeontrain_trainer.train import loop
+    from xeontrain_trainer.train.errors import LossNotFiniteError
+
+    with _group() as environment:
+        built = _built(Job({**job.training, "precision": "BF16"}, job.prepared), environment)
+        real, calls = loop.summed_loss, 0
+
+        def poisoned(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            loss, outputs = real(*arguments, **options)
+            if environment.rank == poisoned_rank and calls == at_step:
+                # Not in the graph: only the number that is compared is NaN.
+                loss = loss + torch.full_like(loss, torch.nan).detach()
+            return loss, outputs
+
+        loop.summed_loss = poisoned
+        weights = [_digest(built.model)]
+        step = built.optimizer.step
+
+        def counted_step(*arguments: Any) -> None:
+            step(*arguments)
+            weights.append(_digest(built.model))
+
+        built.optimizer.step = counted_step
+        try:
+            for _ in loop.train_epochs(built):
+                pass
+        except LossNotFiniteError as error:
+            states = built.optimizer.state.values()
+            tensors = [*built.model.parameters(), *(one["exp_avg"] for one in states)]
+            return Stopped(
+                message=str(error),
+                changes=len(set(weights)) - 1,
+                left_alone=_digest(built.model) == weights[-1],
+                dtypes={str(tensor.dtype) for tensor in tensors},
+            )
+    raise AssertionError("it trained to its end")
+
+
+def _digest(model: Any) -> str:
+    return hashlib.sha256(
+        b"".join(tensor.detach().numpy().tobytes() for tensor in model.parameters())
+    ).hexdigest()
 
 
 def plain(jobs: Mapping[str, Job]) -> dict[str, list[Step]]:
@@ -197,17 +262,58 @@ def train() -> int:
     return main()
 
 
-def agree_precision(seconds: Sequence[tuple[float, float]], *, native: Sequence[bool]) -> str:
-    """The precision that this rank decides on, where rank i takes seconds[i] for a step in (FP32, BF16)."""
-    from xeontrain_trainer.train.precision import Precision, decide
+def agree_backend() -> tuple[str | None, str]:
+    """This rank's backend, None for a refusal; and why. TEST_SITE: a folder with more packages."""
+    from xeontrain_trainer.train.backend import agree_backend
+    from xeontrain_trainer.train.distributed import open_store
+    from xeontrain_trainer.train.environment import Environment
+    from xeontrain_trainer.train.errors import UserError
+
+    if os.environ["TEST_SITE"]:
+        sys.path.insert(0, os.environ["TEST_SITE"])
+    environment = Environment.from_environ(os.environ)
+    store = open_store(environment)
+    try:
+        backend = agree_backend(store, environment=environment)
+        found = (backend.name, backend.reason)
+    except UserError as error:
+        found = (None, str(error))
+    # The store ends with rank 0, so it stays until all have met there.
+    if store.add("ended", 1) == environment.world_size:
+        store.set("all", "ended")
+    if environment.is_main:
+        store.wait(["all"])
+    return found
+
+
+def measure_ways(seconds: Sequence[Sequence[float]]) -> tuple[list[float], int]:
+    """What the probe finds where rank i takes seconds[i][j] for way j; and how often this rank ran way 0."""
+    from xeontrain_trainer.train.probe import slowest_seconds
+
+    runs = 0
+
+    def way(index: int) -> Callable[[], None]:
+        def run() -> None:
+            nonlocal runs
+            runs += index == 0
+            time.sleep(seconds[environment.rank][index])
+
+        return run
 
     with _group() as environment:
-        fp32, bf16 = seconds[environment.rank]
+        found = slowest_seconds([way(index) for index in range(len(seconds[0]))])
+        return found, runs
 
-        def measured(precision: Precision) -> float:
-            return fp32 if precision.name == "FP32" else bf16
 
-        return decide("Auto", native=native[environment.rank], seconds=measured).name
+def agree_on_cores(problems: Sequence[str | None]) -> Any:
+    """The precision that this rank comes to with Auto, where rank i's cores have problems[i]."""
+    from xeontrain_trainer.train.cores import Cores
+    from xeontrain_trainer.train.distributed import gather
+    from xeontrain_trainer.train.precision import Rates, decide
+
+    with _group() as environment:
+        cores = gather(Cores(model=f"Xeon {environment.rank}", problem=problems[environment.rank]))
+        return decide("Auto", cores=cores, measure=lambda: Rates(fp32=1.0, bf16=2.0))
 
 
 def thread_affinities(cpu: int) -> dict[str, set[int]]:

@@ -29,22 +29,21 @@ def test_communication_stays_on_its_cpus() -> None:
         assert set(map(frozenset, communicates.values())) == {frozenset({cpu})}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "native", "expected"),
-    [
-        ([(2.0, 1.0), (2.0, 1.0)], [True, True], "BF16"),
-        ([(2.0, 1.0), (2.0, 1.9)], [True, True], "FP32"),
-        ([(1.0, 0.5), (2.0, 1.0)], [True, True], "BF16"),
-        ([(2.0, 1.0), (2.0, 1.0)], [True, False], "FP32"),
-    ],
-    ids=["both-faster", "slowest-not-faster", "unequal-ranks", "one-rank-lacks-it"],
-)
-def test_precision_is_one_decision(
-    seconds: list[tuple[float, float]], native: list[bool], expected: str
-) -> None:
-    """All ranks come to the same precision, and the slowest rank's times decide."""
-    ended = run_ranks(scenarios.agree_precision, seconds, world_size=2, native=native)
-    assert succeeded(ended) == [expected, expected]
+def test_probe_finds_the_slowest_rank() -> None:
+    """Each way is as slow as in the rank where it is slowest, and all ranks run each way equally often."""
+    seconds = [(0.04, 0.02), (0.02, 0.06)]
+    (first, runs), (second, other_runs) = succeeded(run_ranks(scenarios.measure_ways, seconds, world_size=2))
+    assert first == second
+    assert runs == other_runs
+    assert 0.04 <= first[0] < 0.055
+    assert 0.06 <= first[1] < 0.075
+
+
+def test_precision_is_one_decision() -> None:
+    """A rank whose cores lack BF16 decides for all; each gives the same reason, which names it."""
+    found = succeeded(run_ranks(scenarios.agree_on_cores, [None, "lack it"], world_size=2))
+    assert found[0] == found[1]
+    assert (found[0].name, found[0].reason) == ("FP32", "the cores of rank 1 (Xeon 1) lack it")
 
 
 def test_store_without_libuv(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,12 @@
-"""oneCCL's binding and Intel's extension: versions are compared before anything of theirs is imported."""
+"""Intel's extension: versions are compared before anything of it is imported."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.metadata
+import importlib.util
+import sys
 
 import pytest
 
@@ -29,43 +32,54 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("versions", "text"),
+    ("extension", "torch", "problem"),
     [
-        ({"torch": "2.8.0"}, "its binding for torch is not installed"),
-        ({"torch": "2.15.0+cpu", "oneccl_bind_pt": "2.8.0"}, "was built for another torch"),
-        (
-            {"torch": "2.8.1", "oneccl-bind-pt": "2.8.0+cpu"},
-            "does not load: oneccl_bindings_for_pytorch was imported",
-        ),
+        (None, "2.8.0", "it is not installed in this image"),
+        ("2.8.0", "2.8.0", None),
+        ("2.8.0", "2.8.1+cpu", None),
+        ("2.8.0+cpu", "2.8.0", None),
+        ("2.8.0", "2.15.0+cpu", "version 2.8.0 works with torch 2.8 alone, this image has 2.15.0+cpu"),
+        ("2.8.0", "2.80.0", "version 2.8.0 works with torch 2.8 alone, this image has 2.80.0"),
+        ("2.7.0", "2.8.0", "version 2.7.0 works with torch 2.7 alone, this image has 2.8.0"),
+        ("2.6.0", "2.8.0", "version 2.6.0 works with torch 2.6 alone, this image has 2.8.0"),
     ],
-    ids=["absent", "other-torch", "fits"],
 )
-def test_ccl_is_imported_only_where_it_fits(
-    installed: dict[str, str], versions: dict[str, str], text: str
+def test_pairs_of_ipex_and_torch(
+    installed: dict[str, str], extension: str | None, torch: str, problem: str | None
 ) -> None:
-    """A binding built for another torch can kill the process, so it is never imported."""
-    from xeontrain_trainer.train import backend
-
-    installed.update(versions)
-    assert text in str(backend._load_ccl())
-
-
-@pytest.mark.parametrize(
-    ("versions", "text"),
-    [
-        ({"torch": "2.8.0"}, "it is not installed"),
-        ({"torch": "2.15.0+cpu", "intel_extension_for_pytorch": "2.8.0"}, "version 2.8.0 was built for"),
-    ],
-    ids=["absent", "other-torch"],
-)
-def test_ipex_says_why_it_is_not_used(installed: dict[str, str], versions: dict[str, str], text: str) -> None:
-    """A job that asks for the extension where it does not fit trains without it, with the reason."""
-    import torch
+    """Only the extension that was built for this torch is ever imported: another ends the process."""
     from xeontrain_trainer.train import ipex
 
-    installed.update(versions)
-    model = torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    same_model, same_optimizer, problem = ipex.optimize(model, optimizer, dtype=torch.float32)
-    assert (same_model, same_optimizer) == (model, optimizer)
-    assert text in str(problem)
+    installed.update({"torch": torch, **({"intel_extension_for_pytorch": extension} if extension else {})})
+    assert ipex.misfit() == problem
+
+
+@pytest.mark.parametrize("removed", [True, False], ids=["transformers-5.24", "transformers-5.23"])
+def test_a_module_that_transformers_removed_is_stood_in_for(
+    monkeypatch: pytest.MonkeyPatch, removed: bool
+) -> None:
+    """The extension imports names of it, and fails in an odd place where it is gone; a real one stays."""
+    from xeontrain_trainer.train import ipex
+
+    name = "transformers.modeling_attn_mask_utils"
+    spec = None if removed else importlib.machinery.ModuleSpec(name, loader=None)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
+    ipex._stand_in_for_masks()
+    module = sys.modules.pop(name, None)
+    assert (module is not None) is removed
+    if module is not None:
+        with pytest.raises(NotImplementedError, match="no longer in transformers"):
+            module._prepare_4d_causal_attention_mask()
+
+
+def test_a_job_that_insists_on_ipex_is_told_why_not() -> None:
+    """Enabled is not quietly something else: cause and remedy."""
+    from xeontrain_trainer.train import ipex
+    from xeontrain_trainer.train.errors import BadConfigError
+
+    ipex.insist(None)
+    with pytest.raises(
+        BadConfigError, match=r"^spec.training.ipex: it is Enabled, but .*: not there\. Write "
+    ):
+        ipex.insist("not there")

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class Clock:
 
 
 def report(
-    path: Path, *, steps: int, seconds: float, enabled: bool = True
+    path: Path, *, steps: int, seconds: float, enabled: bool = True, busy_seconds: Sequence[float] = ()
 ) -> tuple[list[dict[str, Any]], str]:
     log = io.StringIO()
     progress = Progress(
@@ -40,7 +41,14 @@ def report(
         log=log,
     )
     for number in range(1, steps + 1):
-        progress.step(number, epoch=number / steps, loss=float(number), samples=8, seconds=seconds)
+        progress.step(
+            number,
+            epoch=number / steps,
+            loss=float(number),
+            samples=8,
+            seconds=seconds,
+            busy_seconds=busy_seconds,
+        )
     lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines], log.getvalue()
 
@@ -67,12 +75,40 @@ def test_figures_add_up(tmp_path: Path) -> None:
 
 def test_keys_are_those_of_the_contract(tmp_path: Path) -> None:
     """No key that the launcher would not know, and the time in the contract's form."""
-    lines, _ = report(tmp_path / "progress.jsonl", steps=2, seconds=1)
+    lines, _ = report(tmp_path / "progress.jsonl", steps=2, seconds=1, busy_seconds=(0.5, 0.25))
     (row,) = [row for row in document.tables("`GET /status`")[0] if row["Key"] == "progress"]
     known = set(re.findall(r'"(\w+)"', row["Meaning"]))
+    decided = {name for name in known if name.endswith(("Reason", "Emulated", "Used"))}
+    elsewhere = {*decided, "fp32SamplesPerSecond", "bf16SamplesPerSecond", "lastCheckpointStep"}
     for line in lines:
-        assert line.keys() | {"lastCheckpointStep"} == known
+        assert line.keys() | elsewhere | {"workerSamplesPerSecond"} == known
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line["time"])
+
+
+def test_workers_speeds_are_told_now_and_then(tmp_path: Path) -> None:
+    """Once the run is warm, then once a minute and at the end: what each does with its half of the rows."""
+    lines, _ = report(tmp_path / "progress.jsonl", steps=200, seconds=1, busy_seconds=(0.5, 0.25))
+    told = {
+        line["step"]: line["workerSamplesPerSecond"] for line in lines if "workerSamplesPerSecond" in line
+    }
+    assert list(told) == [10, 70, 130, 190, 200]
+    assert all(rates == [8, 16] for rates in told.values())
+
+
+def test_a_run_begins_with_what_was_decided(tmp_path: Path) -> None:
+    """The line of step 0 has it, and is there before the first step."""
+    path = tmp_path / "progress.jsonl"
+    progress = Progress(str(path), total_steps=5, precision="BF16", backend="CCL", enabled=True)
+    progress.begin({"precisionReason": "faster"})
+    line = json.loads(path.read_text())
+    del line["time"]
+    assert line == {
+        "step": 0,
+        "totalSteps": 5,
+        "precision": "BF16",
+        "backend": "CCL",
+        "precisionReason": "faster",
+    }
 
 
 def test_people_read_a_line_now_and_then(tmp_path: Path) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import safe_open
 from xeontrain_trainer import contract
+from xeontrain_trainer.train.cores import NATIVE_FLAGS
+from xeontrain_trainer.train.precision import REQUIRED_SPEEDUP
 
+from tests.contract import document
 from tests.unit.trainer.train import scenarios, tiny
 from tests.unit.trainer.train.ranks import Ended, run_ranks, succeeded
 
@@ -61,7 +66,15 @@ def job(model: Path, folder: Path, **hyperparameters: object) -> dict[str, objec
 
 
 def progress_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()]
+    """The lines of the steps; the first line is that of step 0."""
+    first, *lines = [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()]
+    assert first["step"] == 0
+    return lines
+
+
+def decisions_of(folder: Path) -> dict[str, Any]:
+    with (folder / "progress.jsonl").open() as lines:
+        return dict(json.loads(next(lines)))
 
 
 def error_of(folder: Path, rank: int) -> str:
@@ -174,6 +187,28 @@ def test_ccl_that_is_not_there_is_named(tiny_model: Path, tmp_path: Path) -> Non
     assert error_of(tmp_path, 1).startswith("spec.distributed.backend: 2 of 2 ranks cannot use oneCCL: ")
 
 
+@pytest.mark.parametrize(
+    ("change", "environ", "message"),
+    [
+        (
+            {"ipex": "Enabled"},
+            {},
+            "spec.training.ipex: it is Enabled, but Intel Extension for PyTorch cannot be",
+        ),
+        ({"compile": True}, {"CXX": "no-such-compiler"}, "spec.training.compile: torch.compile translates"),
+    ],
+    ids=["ipex", "compile"],
+)
+def test_what_the_image_lacks_is_named(
+    tiny_model: Path, tmp_path: Path, change: dict[str, object], environ: dict[str, str], message: str
+) -> None:
+    """A job that insists on what its image does not have ends at once, and does not train otherwise."""
+    ended = run(tmp_path, {**job(tiny_model, tmp_path), **change}, **environ)
+    assert succeeded(ended) == [contract.EXIT_BAD_CONFIG] * 2
+    assert error_of(tmp_path, 1).startswith(message)
+    assert not (tmp_path / "progress.jsonl").exists()
+
+
 def test_without_storage_the_log_says_so(tiny_model: Path, tmp_path: Path) -> None:
     """A job without storage succeeds and says that it keeps no model; one without eval has no accuracy."""
     path = tiny.write_csv(tmp_path / "train.csv", tiny.rows(20))
@@ -188,10 +223,39 @@ def test_without_storage_the_log_says_so(tiny_model: Path, tmp_path: Path) -> No
 
 
 def test_forced_bf16_runs_with_a_warning_or_natively(tiny_model: Path, tmp_path: Path) -> None:
-    """BF16 that the job asks for is used on any core, and reported as such."""
+    """BF16 that the job asks for is used on any core; where it is emulated, that is told."""
     training = {**job(tiny_model, tmp_path, maxSteps=2), "precision": "BF16"}
     ended = run(tmp_path, training)
     assert succeeded(ended) == [0, 0]
     assert progress_of(tmp_path)[-1]["precision"] == "BF16"
-    assert "BF16" in ended[0].stderr
+    with safe_open(tmp_path / "job" / "model" / "model.safetensors", "np") as saved:
+        assert {saved.get_tensor(name).dtype.name for name in saved.keys()} == {"float32"}  # noqa: SIM118
+    said = decisions_of(tmp_path)
+    assert said["precisionReason"].startswith("spec.training.precision is BF16")
+    assert ("warning: BF16: " in ended[0].stderr) is said["precisionEmulated"]
     assert ended[1].stderr == ""
+
+
+def test_auto_measures_where_the_cores_have_bf16(tiny_model: Path, tmp_path: Path) -> None:
+    """Both rates of the probe are told where there is something to choose, else what is lacking."""
+    ended = run(tmp_path, {**job(tiny_model, tmp_path, maxSteps=2), "precision": "Auto"})
+    assert succeeded(ended) == [0, 0]
+    said = decisions_of(tmp_path)
+    (row,) = [row for row in document.tables("`GET /status`")[0] if row["Key"] == "progress"]
+    assert said.keys() <= set(re.findall(r'"(\w+)"', row["Meaning"]))
+    native = not NATIVE_FLAGS.isdisjoint(Path("/proc/cpuinfo").read_text().split())
+    assert (said.get("bf16SamplesPerSecond", 0) > 0) is native
+    assert ("a probe on all ranks gave" in said["precisionReason"]) is native
+    if native:
+        faster = said["bf16SamplesPerSecond"] / said["fp32SamplesPerSecond"]
+        assert said["precision"] == ("BF16" if faster >= REQUIRED_SPEEDUP else "FP32")
+
+
+def test_each_workers_own_speed_is_told(tiny_model: Path, tmp_path: Path) -> None:
+    """A worker that waits for the other is faster by itself than the job; told at the latest at the end."""
+    ended = run(tmp_path, job(tiny_model, tmp_path), world_size=4, local_world_size=2)
+    assert succeeded(ended) == [0] * 4
+    rates = progress_of(tmp_path)[-1]["workerSamplesPerSecond"]
+    assert len(rates) == 2
+    whole = json.loads((tmp_path / "metrics.json").read_text())["metrics"]["trainSamplesPerSecond"]
+    assert all(rate > whole / 4 for rate in rates)
