@@ -249,8 +249,7 @@ def _judged(
     }
     for type_, finding in found.items():
         if finding is not None:
-            word = _Word(status=finding.status, reason=finding.reason, message=finding.message)
-            conditions = _set(situation, conditions, type_, word)
+            conditions = _set(situation, conditions, type_, finding)
     return conditions
 
 

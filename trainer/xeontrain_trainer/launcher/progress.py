@@ -124,7 +124,7 @@ def read_progress(
     return progress
 
 
-def _decisions(document: dict[str, Any]) -> dict[str, Any]:
+def _decisions(document: Mapping[str, Any]) -> dict[str, Any]:
     """What a training says of its choices, and of the workers' speeds."""
     said: dict[str, Any] = {
         key: document[key][:MAX_SENTENCE] for key in SENTENCES if isinstance(document.get(key), str)
@@ -153,7 +153,7 @@ def is_number(value: Any) -> bool:
 
 
 def _is_rate(value: Any) -> bool:
-    return _is_number(value) and value >= 0
+    return is_number(value) and value >= 0
 
 
 def _is_text(value: Any) -> bool:

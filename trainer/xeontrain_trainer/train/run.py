@@ -66,7 +66,12 @@ def _prepare(config: TrainingConfig, *, environment: Environment, plan: Plan | N
 
 
 def _train(
-    config: TrainingConfig, *, prepared: Prepared, environment: Environment, backend: Backend, plan: Plan | None
+    config: TrainingConfig,
+    *,
+    prepared: Prepared,
+    environment: Environment,
+    backend: Backend,
+    plan: Plan | None,
 ) -> None:
     """Train, evaluate after each epoch, and leave model and metrics."""
     from .evaluate import evaluate

@@ -50,7 +50,7 @@ def build_training(
 
     def backward(model: nn.Module, rows: Sequence[int], precision: Precision) -> None:
         with precision.autocast():
-            loss, _ = summed_loss(model, samples.batch(rows), task=task)
+            loss, _ = summed_loss(model, samples.batch(rows, epoch=0), task=task)
         loss.backward()
 
     with kept_buffers(model):

@@ -19,9 +19,7 @@ def test_one_ranks_nan_stops_all_at_the_same_step(
     """In BF16, where weights and the optimizer's state are FP32 all along."""
     training = tiny.training(tiny_model, train=[tiny.write_csv(tmp_path / "train.csv", tiny.rows(40))])
     job = scenarios.Job(training, tiny.prepare(training))
-    ended = run_ranks(
-        scenarios.train_with_a_nan, job, world_size=2, poisoned_rank=poisoned_rank, at_step=3
-    )
+    ended = run_ranks(scenarios.train_with_a_nan, job, world_size=2, poisoned_rank=poisoned_rank, at_step=3)
     for stopped in succeeded(ended):
         assert "loss nan and gradient norm" in stopped.message
         assert "at step 3 are not both finite" in stopped.message
