@@ -29,6 +29,7 @@ tier "lint" make lint
 tier "types" make type
 tier "unit tests" make unit
 tier "training tests" make torch-tests
+tier "training tests of the image variant ipex" make ipex-tests
 if [ -z "$cluster_reason" ]; then
   printf '\n=== binaries and images of the test cluster\n'
   tail -n +1 -f --pid="$prepare" "${TMPDIR:-/tmp}/xeontrain-prepare.$$"

@@ -95,6 +95,20 @@ class Buildah:
             with self.locked("layout"):
                 self._run(self._argv(run, "commit", *options, created, target), what=f"copy of {name}")
 
+    def run(self, name: str, *argv: str, source: Path) -> str:
+        """Runs a command in a container of an image, without a network; returns what it printed.
+
+        `source` is mounted at /src, read-only. Raises ComponentFailed where the command fails.
+        """
+        with tempfile.TemporaryDirectory(prefix="xt-run-") as scratch:
+            run = Path(scratch) / "run"
+            container = self._output(self._argv(run, "from", "--pull-never", name))
+            options = ["--isolation=oci", "--runtime=runc", "--network=none", f"--volume={source}:/src:ro"]
+            try:
+                return self._output(self._argv(run, "run", *options, container, "--", *argv))
+            finally:
+                self._output(self._argv(run, "rm", container))
+
     def pushed(self) -> dict[str, str]:
         """Returns the manifests' digests in the OCI layout by image name."""
         index = self.layout / "index.json"

@@ -8,6 +8,7 @@ these changes.
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -31,8 +32,8 @@ LAUNCHER_TOOLS = ("make_launcher.py", "zipapp_main.py")
 class Recipe:
     """How one image is made.
 
-    bases: recipe names by build argument. context: writes the build context into a folder; None: the
-    repository. inputs: files and folders whose content the image depends on.
+    bases: recipe names by build argument. arguments: other build arguments. context: writes the build
+    context into a folder; None: the repository. inputs: files and folders whose content the image depends on.
     """
 
     name: str
@@ -41,12 +42,13 @@ class Recipe:
     inputs: tuple[Path, ...] = ()
     context: Callable[..., None] | None = None
     facts: tuple[str, ...] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
 
 def _recipes() -> dict[str, Recipe]:
     project = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "operator", "trainer")
     sources = tuple(REPOSITORY / name for name in project)
-    torch_pins = REPOSITORY / "constraints-torch.txt"
+    torch_pins = tuple(REPOSITORY / f"constraints-{name}.txt" for name in ("torch", "ipex"))
     all_of_them = (
         *(_debian(suite) for suite in (OPERATOR_SUITE, TRAINER_SUITE)),
         Recipe("pause", HERE / "Dockerfile.pause", inputs=(HERE / "pause.c",), context=bases.pause_context),
@@ -63,7 +65,14 @@ def _recipes() -> dict[str, Recipe]:
             "trainer-only",
             REPOSITORY / "Dockerfile.trainer",
             bases={"BASE_IMAGE": "torch"},
-            inputs=(*sources, torch_pins),
+            inputs=(*sources, *torch_pins),
+        ),
+        Recipe(
+            "trainer-ipex",
+            REPOSITORY / "Dockerfile.trainer",
+            bases={"BASE_IMAGE": OPERATOR_SUITE, "BUILD_IMAGE": "pip"},
+            arguments={"VARIANT": "ipex", "TORCH_INDEX_URL": os.environ.get("TORCH_INDEX_URL", "")},
+            inputs=(*sources, *torch_pins),
         ),
         Recipe(
             "trainer",
@@ -120,6 +129,7 @@ class Images:
 
     def _arguments(self, recipe: Recipe) -> dict[str, str]:
         arguments = {argument: self.reference(base) for argument, base in recipe.bases.items()}
+        arguments.update(recipe.arguments)
         if "BASE_IMAGE" in arguments:
             # A default in a Dockerfile that refers to another argument is not filled in by every builder.
             arguments.setdefault("BUILD_IMAGE", arguments["BASE_IMAGE"])
@@ -136,6 +146,11 @@ class Images:
                 self._build(name)
                 self.store.push(reference)
         return wanted
+
+    def build(self, name: str) -> str:
+        """Builds one image, where it is missing, and leaves it in the store; returns its full name."""
+        self._build(name)
+        return self.reference(name)
 
     def _build(self, name: str) -> None:
         for base in self._recipes[name].bases.values():

@@ -1,10 +1,11 @@
-"""What torch.compile needs: a C++ compiler, and a place for its output. Standard library only."""
+"""What torch.compile needs: a compiler, headers, a place for its output. Standard library only."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
+import sysconfig
 from collections.abc import Mapping
 
 from .config import TrainingConfig
@@ -20,6 +21,7 @@ def compile_environment(
     environment: Environment,
     environ: Mapping[str, str],
     cpuinfo: str = "/proc/cpuinfo",
+    headers: str | None = None,
 ) -> dict[str, str]:
     """The variables that torch must find where the job wants its model compiled; the user's own stay.
 
@@ -28,17 +30,27 @@ def compile_environment(
     """
     if not config.compile:
         return {}
-    compiler = environ.get("CXX", "g++")
-    if shutil.which(compiler, path=environ.get("PATH")) is None:
+    problem = _what_is_missing(environ, headers=headers or sysconfig.get_path("include"))
+    if problem:
         raise BadConfigError(
             "spec.training.compile",
-            cause=f"torch.compile needs a C++ compiler, and there is no {compiler} in this image",
-            remedy="Use an image with g++ (FROM the trainer image, install g++), or write compile: false",
+            cause=f"torch.compile needs a C++ compiler and Python's headers, and {problem}",
+            remedy="Use a trainer image that was built with COMPILER_PACKAGES, or write compile: false",
         )
     folder = environment.job_dir or environment.state_dir
     if folder is None or _CACHE in environ:
         return {}
     return {_CACHE: os.path.join(folder, "compiled", _cpu_kind(cpuinfo))}
+
+
+def _what_is_missing(environ: Mapping[str, str], *, headers: str) -> str | None:
+    """In words; None where all is there. What is compiled includes Python.h."""
+    compiler = environ.get("CXX", "g++")
+    if shutil.which(compiler, path=environ.get("PATH")) is None:
+        return f"there is no {compiler} in this image"
+    if not os.path.exists(os.path.join(headers, "Python.h")):
+        return f"there is no {headers}/Python.h in this image"
+    return None
 
 
 def _cpu_kind(cpuinfo: str) -> str:

@@ -133,7 +133,8 @@ class Training(Model):
     hyperparameters: Hyperparameters = Hyperparameters()
     """How the model is trained."""
     precision: Literal["Auto", "BF16", "FP32"] = "Auto"
-    """Auto: BF16 where every core computes it in hardware and a probe finds it faster, FP32 otherwise."""
+    """Auto: BF16 where every core computes it in hardware and a probe finds it faster, FP32 otherwise. BF16:
+    on any core, slowly where it is emulated."""
     compile: bool = False
     """Whether the model goes through torch.compile, which pays only in long runs."""
     ipex: Literal["Auto", "Enabled", "Disabled"] = "Auto"

@@ -22,11 +22,15 @@ def ask(
     job_dir: bool = True,
     kind: str = "a",
     mhz: int = 1,
+    headers: bool = True,
     **environ: str,
 ) -> dict[str, str]:
     compiler = folder / "bin" / "g++"
     compiler.parent.mkdir(exist_ok=True)
     compiler.touch(mode=0o755)
+    (folder / "include").mkdir(exist_ok=True)
+    if headers:
+        (folder / "include" / "Python.h").touch()
     (folder / "cpuinfo").write_text(CPUINFO.format(kind, mhz))
     names = {"XEONTRAIN_STATE_DIR": "/state"} | ({"XEONTRAIN_JOB_DIR": "/job"} if job_dir else {})
     config = TrainingConfig(task="text-classification", model="m", dataset=Dataset(), compile=compile_model)
@@ -35,6 +39,7 @@ def ask(
         environment=Environment.from_environ(names),
         environ={"PATH": str(folder / "bin"), **environ},
         cpuinfo=str(folder / "cpuinfo"),
+        headers=str(folder / "include"),
     )
 
 
@@ -65,3 +70,9 @@ def test_no_compiler(tmp_path: Path, environ: dict[str, str], name: str) -> None
         ask(tmp_path, **environ)
     assert name in raised.value.cause
     assert "compile: false" in raised.value.remedy
+
+
+def test_no_headers(tmp_path: Path) -> None:
+    """A compiler alone fails at the first step, in the middle of C++."""
+    with pytest.raises(BadConfigError, match=r"there is no .*/include/Python\.h in this image"):
+        ask(tmp_path, headers=False)
