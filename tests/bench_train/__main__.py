@@ -19,7 +19,7 @@ from pathlib import Path
 from xeontrain_trainer.machine import parse_cpus
 
 from tests.bench_train import report
-from tests.bench_train.arithmetic import Arithmetic, measure_arithmetic
+from tests.bench_train.arithmetic import measure_arithmetic
 from tests.bench_train.contest import contest
 from tests.bench_train.machine import Host
 from tests.bench_train.process import BenchError
@@ -42,23 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     say(f"{host.sentence()}")
     try:
         with tempfile.TemporaryDirectory(prefix="bench-train-") as folder:
-            arithmetic = _arithmetic(host, args=args, folder=Path(folder))
-        amount = Amount(steps=args.steps, whole_epoch=not args.quick)
-        setting = Setting(host=host, amount=amount, arithmetic=arithmetic)
-        results = {}
-        for key in args.rows:
-            results[key] = _measure(key, setting=setting, args=args)
-            text = report.section(results[key], host=host, date=date, rounds=args.rounds)
-            say(f"\n{text}\n")
-            if not args.quick:
-                _write(key, text=text)
+            setting = _setting(host, args=args, folder=Path(folder))
+            results = {key: _section(key, setting=setting, args=args, date=date) for key in args.rows}
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if arithmetic:
-        _write("peak", text=report.peaks(arithmetic, host=host, date=date))
+    if setting.arithmetic:
+        _write("peak", text=report.peaks(setting.arithmetic, host=host, date=date))
+    found = report.document(results, arithmetic=setting.arithmetic, host=host, date=date)
     RESULTS.parent.mkdir(exist_ok=True)
-    found = report.document(results, arithmetic=arithmetic, host=host, date=date)
     RESULTS.write_text(json.dumps(found, indent=2), encoding="utf-8")
     say(f"All figures: {RESULTS.relative_to(ROOT)}")
     return 0 if args.quick or all(result.met for rows in results.values() for result in rows) else 1
@@ -69,11 +61,24 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def _arithmetic(host: Host, *, args: argparse.Namespace, folder: Path) -> Arithmetic | None:
-    if args.quick:
-        return None
-    say("GEMM peak of this machine")
-    return measure_arithmetic(cpus={1, min(2, host.cores), host.cores}, pixels=PIXELS, folder=folder)
+def _setting(host: Host, *, args: argparse.Namespace, folder: Path) -> Setting:
+    arithmetic = None
+    if not args.quick:
+        say("GEMM peak of this machine")
+        cpus = {1, min(2, host.cores), host.cores}
+        arithmetic = measure_arithmetic(cpus=cpus, pixels=PIXELS, folder=folder)
+    amount = Amount(steps=args.steps, whole_epoch=not args.quick)
+    return Setting(host=host, amount=amount, arithmetic=arithmetic, folder=folder)
+
+
+def _section(key: str, *, setting: Setting, args: argparse.Namespace, date: str) -> list[Result]:
+    """Measures a section, prints it, and writes it where it is a measurement."""
+    results = _measure(key, setting=setting, args=args)
+    text = report.section(results, host=setting.host, date=date, rounds=args.rounds)
+    say(f"\n{text}\n")
+    if not args.quick:
+        _write(key, text=text)
+    return results
 
 
 def _measure(key: str, *, setting: Setting, args: argparse.Namespace) -> list[Result]:

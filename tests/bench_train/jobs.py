@@ -46,6 +46,16 @@ def mail_training(
     }
 
 
+def picture_training(folder: Path, *, max_steps: int) -> Document:
+    """The built-in task on the pictures and the model that scripts/pictures.py wrote."""
+    return {
+        "task": "image-classification",
+        "model": str(folder / "model"),
+        "dataset": {"files": {"train": [str(folder / "train" / "*" / "*.png")]}},
+        "hyperparameters": {"batchSize": 16, "learningRate": 1e-4, "maxSteps": max_steps, "epochs": 100},
+    }
+
+
 def local_run(document: Document, *, folder: Path) -> Command:
     """`xeontrain run` of the job, with all that it leaves in `folder`."""
     file = folder / "job.yaml"

@@ -9,16 +9,25 @@ from pathlib import Path
 
 from xeontrain_trainer.plan.environment import GLIBC_MALLOC
 
+from tests.bench_train import process
 from tests.bench_train.arithmetic import MINILM, RESNET, Arithmetic, Work
 from tests.bench_train.contest import Contender
-from tests.bench_train.jobs import EVAL_FILE, TRAIN_FILE, job, local_run, mail_training
+from tests.bench_train.jobs import (
+    EVAL_FILE,
+    TRAIN_FILE,
+    Document,
+    job,
+    local_run,
+    mail_training,
+    picture_training,
+)
 from tests.bench_train.launchers import launchers, with_report
 from tests.bench_train.machine import Host
 from tests.bench_train.process import Command
 from tests.bench_train.results import Row, by_wall_time, wall_counts
 
 SCRIPTS = Path(__file__).parent / "scripts"
-DDP, NEWCOMER = str(SCRIPTS / "ddp.py"), str(SCRIPTS / "newcomer.py")
+DDP, NEWCOMER, PICTURES = (str(SCRIPTS / f"{name}.py") for name in ("ddp", "newcomer", "pictures"))
 PIXELS = 112
 BATCH_SIZE = 16
 # Steps that do not count, of scripts and jobs alike.
@@ -45,6 +54,8 @@ class Setting:
     host: Host
     amount: Amount
     arithmetic: Arithmetic | None
+    folder: Path
+    """Where rows may leave what they need, for as long as the benchmark runs."""
 
 
 def launcher_rows(setting: Setting) -> list[Row]:
@@ -145,11 +156,12 @@ def scaling_rows(setting: Setting) -> list[Row]:
     """The built-in task by one worker of one CPU, and by two."""
     rows = []
     for batch_size, target in SCALING_TARGETS.items() if setting.host.cores >= 2 else ():
-        steps = scaling_steps(setting, batch_size)
+        steps = scaling_steps(setting, batch_size) + WARMUP
+        training = mail_training(batch_size=batch_size, length=SHORT_TEXT, max_steps=steps)
         two, one = (
             Contender(
                 workers_of_one_cpu(workers),
-                _job_of_mail(workers, batch_size=batch_size, max_steps=steps + WARMUP),
+                _local_job(workers, training=training),
                 ranks=workers,
                 batch_size=batch_size,
             )
@@ -170,25 +182,35 @@ def scaling_rows(setting: Setting) -> list[Row]:
 
 
 def image_scaling_rows(setting: Setting) -> list[Row]:
-    """ResNet-50 in plain DDP by one worker of one CPU, and by two."""
+    """ResNet-50 by the built-in task, by one worker of one CPU and by two."""
     if setting.host.cores < 2:
         return []
-    number_format = setting.host.number_formats[-1]
-    script = [
-        *(DDP, "--model", "resnet", "--length", str(PIXELS), "--batch-size", str(BATCH_SIZE)),
-        *("--steps", str(setting.amount.steps)),
-        *(["--bf16"] if number_format == "BF16" else []),
-    ]
+    training = picture_training(_pictures(setting), max_steps=setting.amount.steps + WARMUP)
     two, one = (
-        Contender(workers_of_one_cpu(workers), _job_of_script(script, workers), ranks=workers)
+        Contender(
+            workers_of_one_cpu(workers),
+            _local_job(workers, training=training),
+            ranks=workers,
+            batch_size=BATCH_SIZE,
+        )
         for workers in (2, 1)
     )
     work = {
-        contender.name: Work(RESNET, length=PIXELS, number_format=number_format, cpus=contender.ranks)
+        contender.name: Work(RESNET, PIXELS, setting.host.number_formats[-1], cpus=contender.ranks)
         for contender in (two, one)
     }
-    title = f"ResNet-50, plain DDP, global batch {BATCH_SIZE}"
-    return [Row(title=title, contenders=(two, one), target=SCALING_TARGETS[16], work=work)]
+    title = f"ResNet-50, built-in task, global batch {BATCH_SIZE}"
+    return [Row(title=title, contenders=(two, one), target=SCALING_TARGETS[BATCH_SIZE], work=work)]
+
+
+def _pictures(setting: Setting) -> Path:
+    """The folder of pictures and model, made once."""
+    folder = setting.folder / "pictures"
+    if not folder.exists():
+        folder.mkdir()
+        command = (sys.executable, PICTURES, "--folder", str(folder), "--pixels", str(PIXELS))
+        process.run(Command(command), folder=folder)
+    return folder
 
 
 SECTIONS: dict[str, Callable[[Setting], list[Row]]] = {
@@ -243,18 +265,10 @@ def _built_in(
     return Contender(name, command, ranks=ranks, batch_size=BATCH_SIZE)
 
 
-def _job_of_mail(workers: int, *, batch_size: int, max_steps: int) -> Callable[[Path], Command]:
-    training = mail_training(batch_size=batch_size, length=SHORT_TEXT, max_steps=max_steps)
+def _local_job(workers: int, *, training: Document) -> Callable[[Path], Command]:
+    """Workers of one CPU each, with one rank."""
     document = job(workers=workers, cpu=1, ranksPerWorker=1, training=training)
     return lambda folder: local_run(document, folder=folder)
-
-
-def _job_of_script(script: Sequence[str], workers: int) -> Callable[[Path], Command]:
-    def command(folder: Path) -> Command:
-        argv = ["python3", *with_report(script, folder=folder)]
-        return local_run(job(workers=workers, cpu=1, ranksPerWorker=1, command=argv), folder=folder)
-
-    return command
 
 
 def _mail_work(setting: Setting, batch_size: int, longest: int, *, cpus: int) -> Work:
