@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import signal
+import sys
 
 
 def main() -> None:
@@ -16,7 +18,15 @@ def main() -> None:
 
     # Ignored from the start, as in a shell's background, it stays ignored.
     signal.signal(signal.SIGINT, python_s_own)
+    _say_it_in_any_locale()
     app(prog_name="xeontrain")
+
+
+def _say_it_in_any_locale() -> None:
+    """A letter that the locale cannot write (LANG=C) becomes an escape, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

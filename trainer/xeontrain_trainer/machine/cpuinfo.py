@@ -25,9 +25,14 @@ def parse_cpuinfo(text: str) -> dict[int, CpuInfo]:
             if colon:
                 fields[key.strip()] = value.strip()
         number = fields.get("processor", "")
-        if number.isdigit():
+        if number.isascii() and number.isdigit() and len(number) < 20:
             flags = fields.get("flags", fields.get("Features", ""))
             # The line is the same for all CPUs of most machines: one set serves them all.
             known = shared_flags.setdefault(flags, frozenset(flags.split()))
-            infos[int(number)] = CpuInfo(model=fields.get("model name", ""), flags=known)
+            infos[int(number)] = CpuInfo(model=_printable(fields.get("model name", "")), flags=known)
     return infos
+
+
+def _printable(name: str) -> str:
+    """The name without what would steer a terminal or break XML, and at most as long as a line."""
+    return "".join(letter for letter in name if letter.isprintable())[:120]

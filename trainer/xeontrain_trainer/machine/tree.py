@@ -4,10 +4,14 @@ exception."""
 from __future__ import annotations
 
 import os
+import stat
 from abc import ABC, abstractmethod
 from typing import Optional
 
-from .cpulist import parse_cpus
+from .cpulist import LARGEST, parse_cpus
+
+# /proc/cpuinfo of 4,096 CPUs has 6 MiB; anything larger is no file that we ask for.
+LARGEST_FILE = 64 << 20
 
 
 class Tree(ABC):
@@ -52,7 +56,8 @@ class Tree(ABC):
     def mask(self, *parts: str) -> Optional[tuple[int, ...]]:
         """The numbers of a file in mask format (`ff,ffffffff`, older kernels)."""
         text = self.text(*parts)
-        if not text:
+        # Four CPUs a letter: a text of this length names CPUs far above any machine's.
+        if not text or len(text) > LARGEST:
             return None
         try:
             bits = int("".join(word.strip().zfill(8) for word in text.split(",")), 16)
@@ -69,19 +74,22 @@ class FolderTree(Tree):
         self._real = os.path.realpath(root)
 
     def read(self, path: str) -> Optional[bytes]:
-        """A link that leads out of a recording would tell of this machine instead: such a file is missing."""
-        inside = self._inside(path)
+        """A link that leads out of a recording would tell of this machine instead: such a file is missing.
+
+        So is what is no file (a pipe of that name would be waited for without end).
+        """
         try:
-            with open(inside or "", "rb") as file:
-                return file.read()
-        except OSError:
+            inside = self._inside(path)
+            with open(inside or "", "rb", opener=_open_at_once) as file:
+                return file.read(LARGEST_FILE) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+        except (OSError, ValueError):  # ValueError: rubbish in one file is part of the path of another
             return None
 
     def names(self, *parts: str) -> tuple[str, ...]:
-        inside = self._inside(_joined(parts))
         try:
+            inside = self._inside(_joined(parts))
             return tuple(sorted(os.listdir(inside))) if inside else ()
-        except OSError:
+        except (OSError, ValueError):
             return ()
 
     def _inside(self, path: str) -> Optional[str]:
@@ -90,6 +98,10 @@ class FolderTree(Tree):
             return full
         real = os.path.realpath(full)
         return real if real == self._real or real.startswith(self._real + os.sep) else None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _joined(parts: tuple[str, ...]) -> str:

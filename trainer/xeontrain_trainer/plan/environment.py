@@ -21,6 +21,8 @@ GLIBC_MALLOC = {
     "MALLOC_TOP_PAD_": "67108864",
 }
 OTHER_ALLOCATORS = ("tcmalloc", "jemalloc", "mimalloc")
+# Digits of a believable count of threads.
+LONGEST_COUNT = 3
 # One value in the pod's environment cannot be right for several ranks.
 NEVER_THE_USERS = frozenset({"CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"})
 
@@ -42,8 +44,12 @@ def rank_environment(
 
 def comm_threads(request: PlanRequest) -> Optional[int]:
     """Communication threads a rank: the user's CCL_WORKER_COUNT, the job's field, None for Auto."""
-    own = request.environ.get("CCL_WORKER_COUNT", "")
-    return int(own) if own.isdigit() and int(own) > 0 else request.ccl_workers_per_rank
+    return whole_count(request.environ.get("CCL_WORKER_COUNT", "")) or request.ccl_workers_per_rank
+
+
+def whole_count(text: str) -> Optional[int]:
+    """The number of threads that a variable says, None for what is no number or more than a machine runs."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST_COUNT else None
 
 
 def effective(request: PlanRequest, *, wanted: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..machine import format_cpus, parse_cpus
-from .environment import effective
+from .environment import effective, whole_count
 from .layout import PlanError
 from .model import PlanRequest
 
@@ -58,11 +58,16 @@ def _affinity_trouble(request: PlanRequest, *, cpus: Sequence[int]) -> str:
 
 def _length_trouble(own: Mapping[str, str], *, ranks: int) -> str:
     """oneCCL takes a list of exactly one entry for each worker thread of each local rank."""
-    affinity, count = own["CCL_WORKER_AFFINITY"], own["CCL_WORKER_COUNT"]
-    if not count.isdigit() or not affinity.replace(",", "").replace("-", "").isdigit():
+    affinity, count = own["CCL_WORKER_AFFINITY"], whole_count(own["CCL_WORKER_COUNT"])
+    if count is None:
+        return (
+            f"CCL_WORKER_COUNT={own['CCL_WORKER_COUNT']} is no number of threads: oneCCL will not start. "
+            "Remove it from spec.env and the plan fills it in"
+        )
+    if not affinity.replace(",", "").replace("-", "").isdigit():
         return ""
     entries = sum(_width(part) for part in affinity.split(","))
-    if entries == ranks * int(count):
+    if entries == ranks * count:
         return ""
     return (
         f"CCL_WORKER_AFFINITY={affinity} has {entries} entries, but {ranks} x CCL_WORKER_COUNT={count} are "

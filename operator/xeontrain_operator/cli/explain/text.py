@@ -68,7 +68,7 @@ def _rank_table(answer: Answer) -> Table:
         table.add_row(
             Text(f" {rank.rank} ", style=f"{text} on {background}" if answer.bound else ""),
             _node_of(answer, rank.node),
-            rank.env["OMP_NUM_THREADS"],
+            _plain(rank.env["OMP_NUM_THREADS"]),
             as_list(rank.compute) if answer.bound else f"any of {as_list(rank.compute)}",
             as_list(rank.comm) or ("no CPU of its own" if answer.bound else "any"),
         )
@@ -164,10 +164,10 @@ def _environment(answer: Answer) -> Table:
     for name in sorted({name for rank in ranks for name in rank.env}):
         values = {rank.rank: rank.env.get(name, "") for rank in ranks}
         if len(set(values.values())) == 1:
-            table.add_row(name, "all", values[ranks[0].rank])
+            table.add_row(name, "all", _plain(values[ranks[0].rank]))
             continue
         for rank, value in values.items():
-            table.add_row(name, str(rank), value)
+            table.add_row(name, str(rank), _plain(value))
     return table
 
 
@@ -176,4 +176,9 @@ def _sentences(console: Console, heading: str, sentences: Iterable[str]) -> None
     if lines:
         console.print(Text(f"{heading}:", style="bold"))
     for line in lines:
-        console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+        console.print(Text("  ").append_text(_plain(line)), soft_wrap=True)
+
+
+def _plain(text: str) -> Text:
+    """Values of a file that somebody else wrote: never markup, and nothing that steers the terminal."""
+    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))

@@ -254,7 +254,20 @@ def test_no_cpu_left_is_an_error(
     assert sentence in str(raised.value)
 
 
-@pytest.mark.parametrize("rubbish", ["", "\x00\xff", "abc", "9" * 400, "-5", "1-"])
+RUBBISH = {
+    "empty": "",
+    "binary": "\x00\xff",
+    "letters": "abc",
+    "huge-number": "9" * 400,
+    "huge-mask": "f" * 3_000_000,
+    "negative": "-5",
+    "half-a-range": "1-",
+    "digit-of-another-kind": "processor : \u00b2",
+    "group-of-no-path": "0::/a\x00b",
+}
+
+
+@pytest.mark.parametrize("rubbish", [pytest.param(text, id=name) for name, text in RUBBISH.items()])
 def test_rubbish_in_any_file_is_survived(tmp_path: Path, rubbish: str) -> None:
     """Every file of the tree in turn holds rubbish: the machine is read, or refused with MachineError."""
     machine = build(cores=2, threads=2)
@@ -265,6 +278,26 @@ def test_rubbish_in_any_file_is_survived(tmp_path: Path, rubbish: str) -> None:
         with contextlib.suppress(MachineError):
             assert set(read_machine(str(tmp_path)).numbers) <= {0, 1, 2, 3}
         (tmp_path / path).write_text(text)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_any_file_is_a_missing_file(tmp_path: Path) -> None:
+    """Whoever opens a pipe that nobody writes to waits without end."""
+    machine = build(cores=2, threads=2)
+    tree = tree_of(machine, machine)
+    write(tmp_path, tree)
+    for path, text in tree.items():
+        (tmp_path / path).unlink()
+        os.mkfifo(tmp_path / path)
+        with contextlib.suppress(MachineError):
+            assert set(read_machine(str(tmp_path)).numbers) <= {0, 1, 2, 3}
+        (tmp_path / path).unlink()
+        (tmp_path / path).write_text(text)
+
+
+def test_a_model_s_name_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/stat": "cpu0 1\n", "proc/cpuinfo": cpuinfo(0, model="Xe\x1b[2J\x07on")})
+    assert read_machine(str(tmp_path)).model == "Xe[2Jon"
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,14 @@ def test_an_affinity_that_oneccl_dies_of_is_named(affinity: str, sentence: str) 
     assert any(sentence in warning and "spec.env" in warning for warning in plan.warnings)
 
 
+@pytest.mark.parametrize("count", ["\u00b2", "-1", "two", "1000000000", "9" * 5000])
+def test_a_count_that_is_none_is_named_and_never_built_up(count: str) -> None:
+    """An affinity list of a thousand million entries would end the launcher for want of memory."""
+    plan = make_plan(build(), PlanRequest(environ={"CCL_WORKER_COUNT": count}))
+    assert plan.ranks[0].environment["CCL_WORKER_AFFINITY"].count(",") < 4
+    assert any("is no number of threads" in warning and "spec.env" in warning for warning in plan.warnings)
+
+
 def test_oneccl_asked_for_with_cpus_of_others_is_refused() -> None:
     request = PlanRequest(environ={"CCL_WORKER_AFFINITY": "99"}, backend="CCL")
     with pytest.raises(PlanError, match=r"\(99\): oneCCL will not start\. Remove it from spec\.env"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -339,6 +342,38 @@ def test_any_shape_has_its_pictures(tmp_path: Path, machine: Machine) -> None:
     file = tmp_path / "plan.svg"
     assert explain("--sysfs", tmp_path / "machine", "--svg", file).exit_code == 0
     assert len(rectangles(file)) == len(machine.online)
+
+
+def odd_machine(folder: Path) -> Path:
+    """Recorded by somebody who wishes no good."""
+    path = record(folder)
+    odd = "".join(f"processor: {n}\nmodel name: \x1b]0;x\x07 [bold]\u6f22 <&>\n\n" for n in range(32))
+    write(path, {"proc/cpuinfo": odd})
+    return path
+
+
+def test_what_others_wrote_steers_neither_terminal_nor_drawing(tmp_path: Path) -> None:
+    """Neither the recording nor the job's own values."""
+    odd = [{"name": "OMP_NUM_THREADS", "value": "1\x1b[2J[red]"}]
+    svg = tmp_path / "plan.svg"
+    result = explain(job_file(tmp_path, {"spec.env": odd}), "--sysfs", odd_machine(tmp_path), "--svg", svg)
+    assert result.exit_code == 0, result.output
+    assert not set(result.output) & {"\x1b", "\x07"}
+    assert "[bold]\u6f22 <&>" in result.stdout
+    assert "[red]" in result.stdout
+    ET.parse(svg)
+
+
+def test_a_locale_of_ascii_alone_is_enough(tmp_path: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-m", "xeontrain_operator", "explain", "--sysfs", odd_machine(tmp_path)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "40", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (child.returncode, child.stderr) == (0, "")
+    assert "\\u6f22" in child.stdout
 
 
 @needs_recordings
