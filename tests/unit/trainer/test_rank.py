@@ -73,6 +73,29 @@ def test_memory_is_bound(environ: dict[str, str]) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("call", "node", "said"),
+    [
+        pytest.param(99_999, 0, "", id="call-that-the-sandbox-does-not-have"),
+        pytest.param(None, 1000, "memory is not bound to NUMA nodes [1000]", id="node-that-is-not-there"),
+    ],
+)
+def test_a_memory_policy_that_is_refused_stops_no_rank(
+    call: int | None,
+    node: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The kernel's own choice stays: the node of the CPU that first touches a page."""
+    if call is not None:
+        monkeypatch.setattr(rank, "SET_MEMPOLICY", {os.uname().machine: call})
+    elif not may_set_memory_policy():
+        said = ""
+    rank.bind_memory([node])
+    assert said in capfd.readouterr().err
+
+
 def test_signals_that_python_ignores_are_restored(environ: dict[str, str]) -> None:
     """A shell script's `yes | head` must end by SIGPIPE, as it would without us."""
     done = run(["sh", "-c", "grep SigIgn /proc/self/status"], environ)

@@ -119,6 +119,7 @@ class Layout:
 
     def _plan(self, machine: Machine, ranks: Optional[int]) -> Plan:
         settings = self._settings
+        pod_interface = find_interface(settings.pod_ip)
         openmp = find_library(INTEL_OPENMP_NAMES, environ=self._environ) if self._asks_for_ipex else None
         return make_plan(
             machine,
@@ -129,7 +130,8 @@ class Layout:
                 ccl_workers_per_rank=settings.ccl_workers_per_rank,
                 cpu_limit_millis=settings.cpu_limit_millis,
                 pinning=settings.pinning,
-                interface=settings.interface or find_interface(settings.pod_ip),
+                interface=settings.interface or pod_interface,
+                pod_interface=pod_interface,
                 interfaces=interface_names(),
                 backend=settings.backend,
                 environ=self._environ,

@@ -12,9 +12,10 @@ class PlanRequest:
     """What the job asks of one worker. None means Auto, or unknown.
 
     `workers`: pods in the job. `worker`: this one's number. `interface`: the network interface the ranks
-    talk over. `interfaces`: all that there are. `backend`: Auto, Gloo or CCL. `environ`: the launcher's own
-    environment, whose values win. `missing_preloads`: what of its LD_PRELOAD is not there. `tcmalloc`,
-    `intel_openmp`: absolute paths of libraries that exist and are to be preloaded.
+    talk over. `pod_interface`: the one that carries the pod's address. `interfaces`: all that there are.
+    `backend`: Auto, Gloo or CCL. `environ`: the launcher's own environment, whose values win.
+    `missing_preloads`: what of its LD_PRELOAD is not there. `tcmalloc`, `intel_openmp`: absolute paths of
+    libraries that exist and are to be preloaded.
     """
 
     ranks: Optional[int] = None
@@ -24,6 +25,7 @@ class PlanRequest:
     cpu_limit_millis: Optional[int] = None
     pinning: str = "Preferred"
     interface: Optional[str] = None
+    pod_interface: Optional[str] = None
     interfaces: Optional[tuple[str, ...]] = None
     backend: str = "Auto"
     environ: Mapping[str, str] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from .environment import effective, whole_count
 from .layout import PlanError
 from .model import PlanRequest
 
+LOOPBACK = "lo"
 INTERFACE_NAMES = ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE")
 
 
@@ -20,9 +21,19 @@ def check_request(request: PlanRequest, *, cpus: Sequence[int]) -> None:
             f"spec.distributed.interface is {interface}, but the pod has {_listed(request.interfaces)}: "
             "name one of these, or leave the field out and the interface of the pod's address is taken"
         )
+    if interface == LOOPBACK and _leaves_the_pod(request):
+        raise PlanError(
+            f"spec.distributed.interface is {LOOPBACK}, over which the job's {request.workers} workers "
+            f"cannot reach each other: name {request.pod_interface}, or leave the field out"
+        )
     affinity = _affinity_trouble(request, cpus=cpus)
     if affinity and request.backend == "CCL":
         raise PlanError(affinity)
+
+
+def _leaves_the_pod(request: PlanRequest) -> bool:
+    """Whether ranks talk to other pods. Workers of `xeontrain run` share one machine and its loopback."""
+    return request.workers > 1 and request.pod_interface not in (None, LOOPBACK)
 
 
 def own_value_warnings(
@@ -100,6 +111,8 @@ def _interfaces(request: PlanRequest) -> list[str]:
     present = request.interfaces
     if present is None:
         return []
+    if _leaves_the_pod(request):
+        present = tuple(name for name in present if name != LOOPBACK)
     return [
         f"{name}={request.environ[name]} names {one}, but the pod has {_listed(present)}: "
         f"ranks will not find each other. Correct spec.env ({name}) or leave it out"

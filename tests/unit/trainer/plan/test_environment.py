@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -158,6 +159,28 @@ def test_an_interface_that_does_not_exist_is_refused_before_a_rank_waits_on_it()
     with pytest.raises(PlanError, match=r"spec\.distributed\.interface is eth9, but the pod has eth0, lo:"):
         make_plan(build(), PlanRequest(interface="eth9", interfaces=("eth0", "lo")))
     make_plan(build(), PlanRequest(interface="eth9", interfaces=None))
+
+
+def test_loopback_is_refused_where_ranks_are_in_several_pods() -> None:
+    """They would wait for each other in vain; workers on one machine use it rightly."""
+    asked = PlanRequest(interface="lo", interfaces=("eth0", "lo"), pod_interface="eth0", workers=2)
+    with pytest.raises(PlanError, match=r"spec\.distributed\.interface is lo, .*: name eth0, or leave"):
+        make_plan(build(), asked)
+    for fine in ({"workers": 1}, {"pod_interface": "lo"}, {"pod_interface": None}):
+        make_plan(build(), dataclasses.replace(asked, **fine))
+
+
+@pytest.mark.parametrize("name", ["GLOO_SOCKET_IFNAME", "FI_TCP_IFACE"])
+def test_loopback_of_the_users_environment_is_named(name: str) -> None:
+    request = PlanRequest(
+        interface="eth0",
+        interfaces=("eth0", "lo"),
+        pod_interface="eth0",
+        workers=2,
+        environ={name: "lo"},
+    )
+    warnings = make_plan(build(), request).warnings
+    assert any(f"{name}=lo names lo" in warning and "will not find" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(
