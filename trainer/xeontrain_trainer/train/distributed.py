@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from .affinity import affinity
 from .data import Prepared
 from .environment import Environment
 from .errors import BadDataError, RankLayoutError
+from .meeting import UnreachableRankError
 
 # Longer than any tokenizing; 24 days is where milliseconds in 32 bits end.
 _PATIENCE = datetime.timedelta(days=7)
@@ -27,31 +29,39 @@ _PATIENCE = datetime.timedelta(days=7)
 _COLLECTIVE_TIMEOUT = datetime.timedelta(hours=1)
 
 
-def open_store(environment: Environment, *, comm_cpus: Sequence[int] = ()) -> Store:
+def open_store(
+    environment: Environment, *, listener: socket.socket | None = None, comm_cpus: Sequence[int] = ()
+) -> Store:
     """The store at MASTER_ADDR that rank 0 serves; within one process a store of its own.
 
-    `comm_cpus`: as in `process_group`; the server's thread is made here.
+    `listener`: rank 0's port, if it listens already (meeting.py); closed here. `comm_cpus`: as in
+    `process_group`; the server's thread is made here.
     """
     if environment.world_size == 1:
         return HashStore()
-    with affinity(comm_cpus):
-        return _shared_store(environment)
+    with affinity(comm_cpus), listener or contextlib.nullcontext():
+        return _shared_store(environment, listener)
 
 
-def _shared_store(environment: Environment) -> Store:
+def _shared_store(environment: Environment, listener: socket.socket | None) -> Store:
     if not environment.is_main:
         return _tcp_store(environment, use_libuv=False)
     try:
-        return _tcp_store(environment, use_libuv=os.environ.get("USE_LIBUV", "1") != "0")
+        use_libuv = os.environ.get("USE_LIBUV", "1") != "0"
+        return _tcp_store(environment, use_libuv=use_libuv, listener=listener)
     except RuntimeError as error:
         # Some builds (Debian's) lack libuv and only say so when asked for it.
         if "libuv" not in str(error):
             raise
-        return _tcp_store(environment, use_libuv=False)
+        return _tcp_store(environment, use_libuv=False, listener=listener)
 
 
-def _tcp_store(environment: Environment, *, use_libuv: bool) -> TCPStore:
+def _tcp_store(
+    environment: Environment, *, use_libuv: bool, listener: socket.socket | None = None
+) -> TCPStore:
     assert environment.master_addr is not None
+    # The store takes what it is given for its own, and closes it.
+    handle: dict[str, Any] = {} if listener is None else {"master_listen_fd": os.dup(listener.fileno())}
     return TCPStore(
         environment.master_addr,
         environment.master_port,
@@ -60,6 +70,7 @@ def _tcp_store(environment: Environment, *, use_libuv: bool) -> TCPStore:
         timeout=_PATIENCE,
         wait_for_workers=False,
         use_libuv=use_libuv,
+        **handle,
     )
 
 
@@ -103,16 +114,32 @@ def process_group(
     gloo makes its threads with the group. Raises RankLayoutError where the group is not of the expected size.
     """
     with affinity(comm_cpus):
+        _make_group(store, environment=environment, backend=backend)
+    _assert_world_size(environment.world_size)
+    yield
+    dist.destroy_process_group()
+
+
+def _make_group(store: Store, *, environment: Environment, backend: str) -> None:
+    """All ranks come here within moments, so that one which is not reached for `timeout_seconds` never will
+    be; collectives have longer. A torch without `set_timeout` keeps one timeout for both."""
+    set_timeout = getattr(dist, "set_timeout", None)
+    meeting_timeout = datetime.timedelta(seconds=environment.timeout_seconds)
+    try:
         dist.init_process_group(
             backend,
             store=store,
             rank=environment.rank,
             world_size=environment.world_size,
-            timeout=_COLLECTIVE_TIMEOUT,
+            timeout=meeting_timeout if set_timeout is not None else _COLLECTIVE_TIMEOUT,
         )
-    _assert_world_size(environment.world_size)
-    yield
-    dist.destroy_process_group()
+    except RuntimeError as error:
+        raise UnreachableRankError(
+            f"rank {environment.rank} of worker {environment.group_rank} does not reach all other ranks: "
+            f"{error}"
+        ) from error
+    if set_timeout is not None:
+        set_timeout(_COLLECTIVE_TIMEOUT)
 
 
 def _assert_world_size(expected: int) -> None:

@@ -14,7 +14,8 @@ class Environment:
     """A rank's place among the others and the files it shares with its launcher.
 
     Ranks count from 0. `group_rank` is the worker's number, `local_rank` the rank within the worker.
-    A path is None where nobody asked for that file.
+    A path is None where nobody asked for that file. `timeout_seconds`: of `spec.distributed`, for meeting the
+    others.
     """
 
     rank: int
@@ -25,6 +26,7 @@ class Environment:
     group_world_size: int
     master_addr: str | None
     master_port: int
+    timeout_seconds: int
     backend: str
     training_file: str
     round: int
@@ -56,6 +58,7 @@ class Environment:
             group_world_size=workers,
             master_addr=environ.get("MASTER_ADDR") or None,
             master_port=_number(environ, "MASTER_PORT", default=contract.MASTER_PORT),
+            timeout_seconds=_number(environ, contract.ENV_RENDEZVOUS_TIMEOUT_SECONDS, default=600),
             backend=environ.get(contract.ENV_BACKEND) or "Auto",
             training_file=environ.get(contract.ENV_TRAINING_FILE) or contract.TRAINING_FILE,
             round=_number(environ, contract.ENV_ROUND, default=0),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..caches import moved_caches
 from ..plan import Plan, plan_from_json
+from . import meeting
 from .affinity import affinity, place_threads
 from .compiling import compile_environment
 from .config import TrainingConfig, read_training_file
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 def run(environment: Environment) -> None:
     """Do this rank's part of the job. Raises what errors.py names; anything else is a bug or a lost peer."""
+    listener = meeting.listen(environment)
     config = read_training_file(environment.training_file)
+    meeting.reach(environment)
     # Before the libraries are imported: they read their environment once.
     os.environ.update(moved_caches(os.environ, state_dir=environment.state_dir))
     os.environ.update(compile_environment(config, environment=environment, environ=os.environ))
@@ -36,7 +39,7 @@ def run(environment: Environment) -> None:
 
     keep_to_listed(read_flags(os.sched_getaffinity(0)))
     comm_cpus = plan.ranks[environment.local_rank].comm_cpus if plan else ()
-    store = distributed.open_store(environment, comm_cpus=comm_cpus)
+    store = distributed.open_store(environment, listener=listener, comm_cpus=comm_cpus)
     prepared = distributed.share_prepared(store, mine, environment=environment)
     backend = agree_backend(store, environment=environment)
     with distributed.process_group(store, environment=environment, backend=backend.name, comm_cpus=comm_cpus):
