@@ -46,6 +46,20 @@ def test_precision_is_one_decision() -> None:
     assert (found[0].name, found[0].reason) == ("FP32", "the cores of rank 1 (Xeon 1) lack it")
 
 
+@pytest.mark.parametrize(("size", "answered"), [(1, 1), (2, 1)], ids=["each-alone", "one-is-silent"])
+def test_a_group_of_another_size_never_trains(
+    monkeypatch: pytest.MonkeyPatch, size: int, answered: int
+) -> None:
+    """Two separate trainings in silence are the worst failure there is."""
+    from xeontrain_trainer.train import distributed
+    from xeontrain_trainer.train.errors import RankLayoutError
+
+    monkeypatch.setattr(distributed.dist, "get_world_size", lambda: size)
+    monkeypatch.setattr(distributed.dist, "all_reduce", lambda tensor: tensor.fill_(answered))
+    with pytest.raises(RankLayoutError, match=f"WORLD_SIZE is 2, .* has {size} ranks, of which 1 answered"):
+        distributed._assert_world_size(2)
+
+
 def test_store_without_libuv(monkeypatch: pytest.MonkeyPatch) -> None:
     """A build of torch that lacks libuv says so only when asked for it; the store is then made without."""
     from xeontrain_trainer.train import distributed
