@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import time
@@ -17,6 +18,7 @@ from xeontrain_operator.cli.render import checked_job
 from xeontrain_operator.cli.run.cpus import Shares, as_list, share_out, usable_cpus
 from xeontrain_operator.cli.run.display import Display, duration
 from xeontrain_operator.cli.run.launchers import Launchers, free_port_range, free_ports, running
+from xeontrain_operator.cli.run.lock import held
 from xeontrain_operator.cli.run.objects import Objects
 from xeontrain_operator.cli.run.output import RankOutput
 from xeontrain_operator.cli.run.status import Verdict, ask, last_sentence, read_verdict
@@ -36,27 +38,39 @@ def run_file(path: str, *, output: Path | None, job_name: str | None, console: C
         raise InputError(
             "the trainer is not installed: in the project's folder, pip install '.[operator,trainer]'"
         )
-    folders = _folders(job, output=output)
-    shares = share_out(
-        usable_cpus(), workers=job.spec.workers, asked_millis=cpu_millis(job.spec.resources.cpu)
-    )
-    workers = _prepare(job, manifest=manifest, shares=shares, folders=folders)
+    folder = (output or Path(f"xeontrain-{job.metadata.name}")).absolute()
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(held(folder))
+            folders, shares = _folders(job, folder), _shares(job)
+            workers = _prepare(job, manifest=manifest, shares=shares, folders=folders)
+        except OSError as error:
+            where = error.filename or folder
+            raise InputError(
+                f"{where}: cannot be written: {error.strerror}; choose another folder with --output"
+            ) from None
+        return _say_and_run(job, workers=workers, shares=shares, folders=folders, console=console)
+
+
+def _say_and_run(
+    job: XeonTrainJob, *, workers: list[Worker], shares: Shares, folders: Folders, console: Console
+) -> bool:
     display = Display(console, running="Loading model and data" if job.spec.training else "Running")
     for line in (*opening_lines(job, shares=shares), f"Logs: {_shown(folders.run)}"):
         display.say(line)
     return _run(job, workers=workers, folders=folders, display=display)
 
 
-def _folders(job: XeonTrainJob, *, output: Path | None) -> Folders:
-    folder = (output or Path(f"xeontrain-{job.metadata.name}")).absolute()
-    try:
-        run = folder / "runs" / job.metadata.uid[:8]
-        run.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be written: {error.strerror}; choose another with --output"
-        ) from None
+def _folders(job: XeonTrainJob, folder: Path) -> Folders:
+    run = folder / "runs" / job.metadata.uid[:8]
+    run.mkdir(parents=True)
     return Folders(output=folder, run=run)
+
+
+def _shares(job: XeonTrainJob) -> Shares:
+    asked_millis = cpu_millis(job.spec.resources.cpu)
+    return share_out(usable_cpus(), workers=job.spec.workers, asked_millis=asked_millis)
 
 
 def _prepare(job: XeonTrainJob, *, manifest: Manifest, shares: Shares, folders: Folders) -> list[Worker]:

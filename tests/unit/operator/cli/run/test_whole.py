@@ -146,6 +146,39 @@ def test_a_job_from_a_cluster_runs_again_and_again(tmp_path: Path, edits: dict[s
         assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    """The second is refused at once and names the first; when that has ended, however it did, it runs."""
+    script = 'echo $$$$ > "$XEONTRAIN_JOB_DIR/pid-$RANK"; exec sleep 1000'
+    command = _command(tmp_path, script)
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            _wait_for_ranks(process, tmp_path)
+            second = _run(tmp_path, "exit 0")
+        finally:
+            process.kill()
+    assert second.returncode != 0
+    said = " ".join((second.stdout + second.stderr).split())
+    assert f"another run (process {process.pid}) uses it" in said
+    assert "--output" in said
+    assert _run(tmp_path, "exit 0").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["", "runs", "storage"], ids=["folder", "runs", "storage"])
+def test_a_folder_that_cannot_be_written_is_named_before_the_run(tmp_path: Path, name: str) -> None:
+    """A file stands where a folder is to be: one sentence, no traceback, nothing started."""
+    output = tmp_path / "xeontrain-hello"
+    if name:
+        output.mkdir()
+    (output / name).write_text("no folder")
+    result = _run(tmp_path, 'touch "$XEONTRAIN_STATE_DIR/started"')
+    said = " ".join((result.stdout + result.stderr).split())
+    assert result.returncode != 0
+    assert "cannot be written" in said
+    assert "--output" in said
+    assert "Traceback" not in said
+    assert not list(tmp_path.rglob("started"))
+
+
 def _wait_for_ranks(process: subprocess.Popen[str], folder: Path) -> list[psutil.Process]:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
