@@ -91,7 +91,12 @@ def meddle(ns: Namespace) -> None:
         '[JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{'
         'name: "proxy", image: object.spec.containers[0].image, command: ["sleep", "600"]}}]'
     )
-    request = '[JSONPatch{op: "replace", path: "/spec/containers/0/resources/requests/cpu", value: "0"}]'
+    # Of the container that brings the launcher too: its request would keep the pod off a node that is full.
+    request = " + ".join(
+        f"(has(object.spec.{kind}) ? "
+        f'[JSONPatch{{op: "replace", path: "/spec/{kind}/0/resources/requests/cpu", value: "0"}}] : [])'
+        for kind in ("containers", "initContainers")
+    )
     ns.cluster.kubectl("apply", "-f", "-", input=json.dumps(policies(ns, sidecar=sidecar, request=request)))
     probe = {
         "apiVersion": "v1",
