@@ -127,11 +127,11 @@ class ImageClassification(Task):
         import numpy as np
         import torch
 
-        scale, mean, std = _normalization(processor)
+        factor, offset = _scaling(processor)
 
         def collate(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
             images = np.stack([_image(sample) for sample in samples])
-            pixels = torch.from_numpy(images).float().mul_(scale).sub_(mean).div_(std)
+            pixels = torch.from_numpy(images).float().mul_(factor).add_(offset)
             labels = torch.tensor([sample["labels"] for sample in samples])
             return {"pixel_values": pixels.permute(0, 3, 1, 2), "labels": labels}
 
@@ -248,17 +248,17 @@ def _pixels(cell: Any, *, processor: Any) -> NDArray[np.uint8]:
     return np.ascontiguousarray(np.moveaxis(np.clip(np.rint(values), 0, 255).astype(np.uint8), 0, -1))
 
 
-def _normalization(processor: Any) -> tuple[float, Any, Any]:
-    """What scales the bytes of an image: a factor, then mean and deviation of each channel."""
+def _scaling(processor: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """What each channel of an image's bytes is multiplied by, and what is then added, for the model."""
     import torch
 
     scale = float(processor.rescale_factor) if processor.do_rescale else 1.0
     if not processor.do_normalize:
-        return scale, torch.zeros(3), torch.ones(3)
+        return torch.full((3,), scale), torch.zeros(3)
     mean, std = (
         torch.tensor(values, dtype=torch.float32) for values in (processor.image_mean, processor.image_std)
     )
-    return scale, mean, std
+    return scale / std, -mean / std
 
 
 def _image(sample: Mapping[str, Any]) -> NDArray[np.uint8]:
@@ -276,4 +276,5 @@ def _shifted(image: NDArray[np.uint8], *, seed: int, epoch: int, number: int) ->
         farthest = int(size * _SHIFT)
         shift = int(word % (2 * farthest + 1)) - farthest
         places.append(np.clip(np.arange(size) + shift, 0, size - 1))
-    return image[np.ix_(*places)]
+    # One axis after the other: four times as fast as both at once.
+    return image.take(places[0], axis=0).take(places[1], axis=1)

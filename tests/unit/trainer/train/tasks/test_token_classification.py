@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pytest
 from xeontrain_trainer.train.config import Dataset, TrainingConfig
+from xeontrain_trainer.train.data import load_samples
 from xeontrain_trainer.train.errors import BadDataError
 from xeontrain_trainer.train.tasks import task_of
+
+from tests.unit.trainer.train import jobs, tiny
 
 TASK = "token-classification"
 O, BAIT = 0, 1  # the tags below in their order  # noqa: E741
@@ -38,6 +43,27 @@ def test_long_sentences_lose_no_word(samples_of: Callable[..., Any]) -> None:
     assert counted == [[O, O, BAIT], [O], [O, BAIT]]
     assert samples.items == tuple(map(len, counted))
     assert samples.table["row"][:] == [0, 0, 0]
+
+
+def test_named_tags_keep_their_order(tiny_models: jobs.Models, tmp_path: Path) -> None:
+    """Tags as numbers with names beside them, as on the Hub, keep these names and numbers."""
+    features = datasets.Features(
+        {
+            "tokens": datasets.List(datasets.Value("string")),
+            "ner_tags": datasets.List(datasets.ClassLabel(names=["O", "B-X", "I-X"])),
+        }
+    )
+    content = {"tokens": [["a", "prize"], ["to"]], "ner_tags": [[0, 1], [0]]}
+    datasets.Dataset.from_dict(content, features=features).to_parquet(tmp_path / "a.parquet")
+    block = {
+        **tiny.training(tiny_models.bert, train=[str(tmp_path / "a.parquet")]),
+        "task": TASK,
+        "dataset": {"files": {"train": [str(tmp_path / "a.parquet")]}, "columns": {"tags": "ner_tags"}},
+    }
+    prepared = tiny.prepare(block)
+    assert prepared.labels == ("O", "B-X", "I-X")
+    labels = load_samples(prepared, "train")["labels"][:]
+    assert labels == [[-100, 0, 1, -100], [-100, 0, -100]]
 
 
 @pytest.mark.parametrize(
