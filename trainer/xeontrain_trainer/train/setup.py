@@ -64,7 +64,8 @@ def build_training(
             config=config,
             environment=environment,
         )
-    model, precision = choice.model, choice.precision
+    # An extension may have rebuilt it, and put all of it into training mode.
+    model, precision = task.ready(choice.model), choice.precision
     model.zero_grad(set_to_none=True)
     steps = total_steps(len(samples.lengths), parameters=parameters)
     progress = Progress(
@@ -76,8 +77,8 @@ def build_training(
     )
     progress.begin(_decisions(choice, backend=backend))
     progress.say(
-        f"training on {prepared.train_rows} rows in {steps} steps of {parameters.batch_size}, "
-        f"{environment.world_size} ranks x {torch.get_num_threads()} threads"
+        f"training on {prepared.train_rows} rows ({prepared.train_samples} samples) in {steps} steps of "
+        f"{parameters.batch_size}, {environment.world_size} ranks x {torch.get_num_threads()} threads"
     )
     progress.say(f"{backend.label}: {backend.reason}")
     progress.say(f"{'warning: ' if precision.emulated else ''}{precision.name}: {precision.reason}")

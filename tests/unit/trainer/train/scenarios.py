@@ -49,12 +49,14 @@ class Job:
 class Seen:
     """What a rank sees of a job.
 
-    A step for each batch and number of pieces; the evaluation; epoch and samples of each step of a training.
+    A step for each batch and number of pieces; the evaluation; epoch and samples of each step of a training;
+    the evaluation after it.
     """
 
     steps: list[Step]
     evaluation: dict[str, float]
     trained_on: list[tuple[int, list[int]]]
+    learned: dict[str, float]
 
 
 def batches(num_samples: int) -> list[Sequence[int]]:
@@ -71,17 +73,16 @@ def watch(jobs: Mapping[str, Job], *, accumulations: Sequence[int], epochs: int)
     """
     with _group() as environment:
         return {
-            name: Seen(
-                steps=[
-                    step
-                    for pieces in accumulations
-                    for step in _steps(job, environment, accumulation_steps=pieces)
-                ],
-                evaluation=_evaluation(job, environment),
-                trained_on=_trained_on(job, environment, epochs=epochs),
-            )
+            name: _seen(job, environment, accumulations=accumulations, epochs=epochs)
             for name, job in jobs.items()
         }
+
+
+def _seen(job: Job, environment: Any, *, accumulations: Sequence[int], epochs: int) -> Seen:
+    steps = [step for pieces in accumulations for step in _steps(job, environment, accumulation_steps=pieces)]
+    evaluation = _evaluation(job, environment)
+    trained_on, learned = _training(job, environment, epochs=epochs)
+    return Seen(steps=steps, evaluation=evaluation, trained_on=trained_on, learned=learned)
 
 
 def _steps(job: Job, environment: Any, *, accumulation_steps: int) -> list[Step]:
@@ -102,10 +103,13 @@ def _steps(job: Job, environment: Any, *, accumulation_steps: int) -> list[Step]
 
 def _evaluation(job: Job, environment: Any) -> dict[str, float]:
     """The scores of the untrained model with dropout, which must not work here."""
+    return _evaluated(job, _built(job, environment, dropout=0.5))
+
+
+def _evaluated(job: Job, built: Any) -> dict[str, float]:
     from xeontrain_trainer.train.evaluate import evaluate
     from xeontrain_trainer.train.setup import evaluation_samples
 
-    built = _built(job, environment, dropout=0.5)
     modes = [module.training for module in built.model.modules()]
     samples = evaluation_samples(job.prepared, task=built.task, processor=built.processor)
     scores = evaluate(built, samples, prepared=job.prepared)
@@ -129,16 +133,19 @@ class _Recorder:
         return self.samples.batch(rows, epoch=epoch)
 
 
-def _trained_on(job: Job, environment: Any, *, epochs: int) -> list[tuple[int, list[int]]]:
+def _training(
+    job: Job, environment: Any, *, epochs: int
+) -> tuple[list[tuple[int, list[int]]], dict[str, float]]:
+    """Epoch and samples of each step, and the evaluation at the end."""
     from xeontrain_trainer.train.loop import train_epochs
 
     # A rank without samples of its own computes another's, which would count twice here.
     count = job.prepared.train_samples
     size = next(size for size in range(8, 16) if count % size == 0 or count % size >= 4)
-    built = _built(job, environment, dropout=0.3, epochs=epochs, batchSize=size)
+    built = _built(job, environment, dropout=0.1, epochs=epochs, batchSize=size)
     built.samples = _Recorder(built.samples)
     assert len(list(train_epochs(built))) == epochs
-    return list(built.samples.asked)
+    return list(built.samples.asked), _evaluated(job, built)
 
 
 def _built(job: Job, environment: Any, **hyperparameters: Any) -> Any:
