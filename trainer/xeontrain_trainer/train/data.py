@@ -121,6 +121,8 @@ def _encode(
     samples = table.map(
         task.encoder(processor, labels=labels, evaluation=name == "eval"),
         batched=True,
+        batch_size=task.rows_at_once,
+        writer_batch_size=task.rows_at_once,
         with_indices=True,
         remove_columns=table.column_names,
         num_proc=count if count > 1 else None,

@@ -39,6 +39,7 @@ class ImageClassification(Task):
 
     auto_model = "AutoModelForImageClassification"
     formats: ClassVar = {**TABLES, **dict.fromkeys(_SUFFIXES, "image")}
+    rows_at_once = 50
     rows_a_process = 100
 
     def columns(self) -> dict[str, str]:
@@ -245,7 +246,9 @@ def _pixels(cell: Any, *, processor: Any) -> NDArray[np.uint8]:
             remedy="Write it again, or leave it out",
         ) from None
     values = processor(image, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"][0]
-    return np.ascontiguousarray(np.moveaxis(np.clip(np.rint(values), 0, 255).astype(np.uint8), 0, -1))
+    if values.dtype != np.uint8:
+        values = np.clip(np.rint(values), 0, 255).astype(np.uint8)
+    return np.ascontiguousarray(np.moveaxis(values, 0, -1))
 
 
 def _scaling(processor: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -40,6 +40,8 @@ class Task(abc.ABC):
     """Columns of the samples that are for the metrics alone, so that batches do without them."""
     keeps_rows: ClassVar[bool] = False
     """Whether the metrics need the evaluation rows themselves."""
+    rows_at_once: ClassVar[int] = 1000
+    """Rows that a process encodes, and keeps in memory, at once."""
     rows_a_process: ClassVar[int] = 4000
     """Rows from which on one more process encodes them: below, it costs more than it saves."""
 
