@@ -117,9 +117,9 @@ ALL = (
         train: [/data/train.conll.gz]     # a word and its tag a line, an empty line after a mail
         eval: [/data/eval.conll.gz]
     hyperparameters:
-      epochs: 3
+      epochs: 6
       batchSize: 16
-      learningRate: 5e-4
+      learningRate: 1e-3
       maxLength: 128      # longer mails become several samples; no word is lost
 """,
     ),

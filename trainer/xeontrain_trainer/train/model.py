@@ -31,8 +31,8 @@ def load_model(
     torch.manual_seed(seed)
     try:
         config = transformers.AutoConfig.from_pretrained(folder, **task.model_options(labels))
-        for name in _dropouts(config) if dropout is not None else ():
-            setattr(config, name, dropout)
+        if dropout is not None:
+            _set_dropout(config, dropout)
         model = getattr(transformers, task.auto_model).from_pretrained(
             folder, config=config, dtype=torch.float32, ignore_mismatched_sizes=True
         )
@@ -43,6 +43,18 @@ def load_model(
             remedy=f"Name a model that {task.auto_model} of transformers loads",
         ) from error
     return task.ready(model.train())
+
+
+def _set_dropout(config: Any, dropout: float) -> None:
+    names = list(_dropouts(config))
+    if dropout and not names:
+        raise BadConfigError(
+            "spec.training.hyperparameters.dropout",
+            cause=f"a {config.model_type} has no dropout",
+            remedy="Leave the field out",
+        )
+    for name in names:
+        setattr(config, name, dropout)
 
 
 def _dropouts(config: Any) -> Iterator[str]:

@@ -103,7 +103,7 @@ def _steps(job: Job, environment: Any, *, accumulation_steps: int) -> list[Step]
 
 def _evaluation(job: Job, environment: Any) -> dict[str, float]:
     """The scores of the untrained model with dropout, which must not work here."""
-    return _evaluated(job, _built(job, environment, dropout=0.5))
+    return _evaluated(job, _built(job, environment, **_dropout(job, 0.5)))
 
 
 def _evaluated(job: Job, built: Any) -> dict[str, float]:
@@ -115,6 +115,11 @@ def _evaluated(job: Job, built: Any) -> dict[str, float]:
     scores = evaluate(built, samples, prepared=job.prepared)
     assert [module.training for module in built.model.modules()] == modes
     return scores
+
+
+def _dropout(job: Job, probability: float) -> dict[str, float]:
+    """A ResNet has none."""
+    return {} if job.training["task"] == "image-classification" else {"dropout": probability}
 
 
 class _Recorder:
@@ -142,7 +147,7 @@ def _training(
     # A rank without samples of its own computes another's, which would count twice here.
     count = job.prepared.train_samples
     size = next(size for size in range(8, 16) if count % size == 0 or count % size >= 4)
-    built = _built(job, environment, dropout=0.1, epochs=epochs, batchSize=size)
+    built = _built(job, environment, epochs=epochs, batchSize=size, **_dropout(job, 0.1))
     built.samples = _Recorder(built.samples)
     assert len(list(train_epochs(built))) == epochs
     return list(built.samples.asked), _evaluated(job, built)

@@ -11,6 +11,8 @@ from xeontrain_trainer.train.config import Dataset, Hyperparameters, TrainingCon
 from xeontrain_trainer.train.errors import BadConfigError
 from xeontrain_trainer.train.tasks import task_of
 
+from tests.unit.trainer.train import jobs
+
 CLASSIFY = task_of(TrainingConfig(task="text-classification", model="m", dataset=Dataset()))
 
 
@@ -41,6 +43,18 @@ def test_a_models_own_dropout_stays(tiny_model: Path) -> None:
 
     model = load_model(str(tiny_model), task=CLASSIFY, labels=("a", "b"), dropout=None, seed=1)
     assert model.config.hidden_dropout_prob == 0.1
+
+
+def test_a_model_without_dropout(tiny_models: jobs.Models) -> None:
+    """A job that asks a ResNet for dropout is told that there is none; 0 is what it has."""
+    from xeontrain_trainer.train.model import load_model
+
+    dataset = Dataset()
+    task = task_of(TrainingConfig(task="image-classification", model="m", dataset=dataset))
+    folder = str(tiny_models.resnet)
+    load_model(folder, task=task, labels=("a", "b"), dropout=0, seed=1)
+    with pytest.raises(BadConfigError, match=r"hyperparameters\.dropout: a resnet has no dropout"):
+        load_model(folder, task=task, labels=("a", "b"), dropout=0.1, seed=1)
 
 
 def test_no_model_for_the_task(tiny_model: Path, tmp_path: Path) -> None:
