@@ -32,7 +32,7 @@ _PATTERNS = {
     "VERSION": r"\bv?\d+\.\d+(?:\.\d+)+(?:-\d+)?\b",
 }
 _ENTITY = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
-_WORD = re.compile(r"\w+|[^\w\s]")
+_WORD = re.compile(r"\w+(?:[.:+-]+\w+)*|[^\w\s]")
 _SUBJECT = "What is the subject of the mail?"
 _QUESTIONS = (("DATE", "On which day was it?"), ("TIME", "At what time was it?"))
 _TRAIN_DIGITS = 1400
@@ -139,8 +139,10 @@ def _as_conll(text: str) -> str:
     entities = list(_ENTITY.finditer(text))
     lines = []
     for word in _WORD.finditer(text):
-        within = next((found for found in entities if found.start() <= word.start() < found.end()), None)
-        place = "B" if within and within.start() == word.start() else "I"
+        within = next(
+            (found for found in entities if found.start() < word.end() and word.start() < found.end()), None
+        )
+        place = "B" if within and word.start() <= within.start() else "I"
         lines.append(f"{word.group()}\t{f'{place}-{within.lastgroup}' if within else 'O'}\n")
     return "".join(lines)
 

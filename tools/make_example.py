@@ -117,9 +117,9 @@ ALL = (
         train: [/data/train.conll.gz]     # a word and its tag a line, an empty line after a mail
         eval: [/data/eval.conll.gz]
     hyperparameters:
-      epochs: 6
+      epochs: 4
       batchSize: 16
-      learningRate: 1e-3
+      learningRate: 5e-4
       maxLength: 128      # longer mails become several samples; no word is lost
 """,
     ),

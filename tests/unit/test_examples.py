@@ -64,14 +64,12 @@ def test_shards_hold_every_row_once(split: str) -> None:
 
 def test_tags_are_those_of_the_words() -> None:
     """A date's words are one entity, whatever stands around it."""
-    text = example_data._as_conll("On Wed, 02 Oct 2002 10:15:00 -0400 exim-4.0.5-1 came")
+    text = example_data._as_conll("On Wed, 02 Oct 2002 at 10:15:00 -0400 4.0.5-1 came.")
     assert [line.split("\t") for line in text.splitlines()] == [
         ["On", "O"],
         *[["Wed", "B-DATE"], [",", "I-DATE"], ["02", "I-DATE"], ["Oct", "I-DATE"], ["2002", "I-DATE"]],
-        *[["10", "B-TIME"], [":", "I-TIME"], ["15", "I-TIME"], [":", "I-TIME"], ["00", "I-TIME"]],
-        *[["-", "I-TIME"], ["0400", "I-TIME"], ["exim", "O"], ["-", "O"]],
-        *[["4", "B-VERSION"], [".", "I-VERSION"], ["0", "I-VERSION"], [".", "I-VERSION"]],
-        *[["5", "I-VERSION"], ["-", "I-VERSION"], ["1", "I-VERSION"], ["came", "O"]],
+        *[["at", "O"], ["10:15:00", "B-TIME"], ["-", "I-TIME"], ["0400", "I-TIME"]],
+        *[["4.0.5-1", "B-VERSION"], ["came", "O"], [".", "O"]],
     ]
 
 
