@@ -71,7 +71,7 @@ clean: ## Delete what tests and tools leave in this folder (never the cache fold
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Check
-.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e bench-launcher bench-train simulate plan-check
+.PHONY: lint type unit torch-tests control-plane-tests e2e bench-e2e bench-launcher bench-train simulate chaos plan-check
 lint: $(VENV)/ready ## Style, imports and layout
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -97,6 +97,9 @@ e2e: $(VENV)/ready model-cache ## Real kubelets, pinned CPUs, real pods, real tr
 
 simulate: $(VENV)/ready ## The gang's state machine through 10,000 seeded histories
 	$(PY) -m tests.unit.trainer.gang.simulate --histories 10000 --large-histories 50
+
+chaos: $(VENV)/ready ## Real launchers on loopback, killed and replaced from a seed for two minutes
+	$(PY) -m tests.unit.trainer.launcher.chaos
 
 plan-check: $(VENV)/ready ## The plan's promises on 10,000 generated machines
 	$(PY) -m tests.unit.trainer.plan.check --machines 10000
