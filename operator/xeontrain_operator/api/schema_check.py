@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import jsonschema
 import re2
+import referencing
 
 from xeontrain_operator.api.crd import Schema
 from xeontrain_operator.api.paths import child_path, joined_path
 from xeontrain_operator.api.problem import Problem
+from xeontrain_operator.api.unknown_fields import advice
 
 _NAMES: Final = {
     "integer": "a whole number",
@@ -24,9 +26,15 @@ _NAMES: Final = {
 }
 
 
-def schema_problems(value: Any, *, schema: Schema) -> list[Problem]:
-    """Return where the value, with defaults filled in, does not fit the structural schema."""
-    errors = _Validator(schema).iter_errors(value)
+def schema_problems(
+    value: Any, *, schema: Schema, registry: referencing.Registry[Schema] | None = None
+) -> list[Problem]:
+    """Return where the value, with defaults filled in, does not fit the schema.
+
+    `registry` has the definitions that the schema refers to; a structural schema refers to none.
+    """
+    validator = _Validator(schema) if registry is None else _Validator(schema, registry=registry)
+    errors = validator.iter_errors(value)
     return sorted({problem for error in errors for problem in _problems(error)})
 
 
@@ -68,6 +76,11 @@ def _problems(error: Any) -> Iterator[Problem]:
             if name not in error.instance:
                 yield Problem(child_path(path, name), "is missing; add it")
         return
+    if error.validator == "additionalProperties":
+        known = list(error.schema["properties"])
+        for name in error.instance.keys() - set(known):
+            yield Problem(child_path(path, name), advice(name, known=known))
+        return
     yield Problem(path, _MESSAGES.get(str(error.validator), _other)(error))
 
 
@@ -77,15 +90,14 @@ def _shown(value: Any) -> str:
 
 
 def _wrong_type(error: Any) -> str:
-    return f"is {_shown(error.instance)}; write {_NAMES[error.validator_value]}" + (
-        " in quotes"
-        if error.validator_value == "string" and not isinstance(error.instance, dict | list)
-        else ""
-    )
+    # Kubernetes' own schemas allow null wherever a field may be left out.
+    wanted = error.validator_value[0] if isinstance(error.validator_value, list) else error.validator_value
+    in_quotes = wanted == "string" and not isinstance(error.instance, dict | list)
+    return f"is {_shown(error.instance)}; write {_NAMES[wanted]}{' in quotes' if in_quotes else ''}"
 
 
 def _no_member(error: Any) -> str:
-    # The one union that a structural schema may have.
+    # The one union that a structural schema may have; that of Kubernetes' own schemas is the same.
     value = error.instance
     if isinstance(value, float) and error.absolute_path and error.absolute_path[-1] == "cpu":
         return f'is {value}; write whole CPUs, such as 8, or "{round(value * 1000)}m" with pinning: Disabled'
@@ -120,6 +132,7 @@ def _other(error: Any) -> str:
 _MESSAGES: Final[dict[str, Callable[[Any], str]]] = {
     "type": _wrong_type,
     "anyOf": _no_member,
+    "oneOf": _no_member,
     "enum": _not_listed,
     "minimum": _too_small,
     "maximum": _too_large,

@@ -24,17 +24,16 @@ def unknown_fields(value: Any, *, schema: Schema, root: Schema, path: str = "") 
             if child is not None:
                 yield from unknown_fields(item, schema=child, root=root, path=child_path(path, key))
             elif not schema.get(PRESERVE_UNKNOWN):
-                yield Problem(
-                    child_path(path, key), _advice(key, known=list(schema["properties"]), root=root)
-                )
+                yield Problem(child_path(path, key), advice(key, known=list(schema["properties"]), root=root))
 
 
-def _advice(name: str, *, known: list[str], root: Schema) -> str:
+def advice(name: str, *, known: list[str], root: Schema | None = None) -> str:
+    """Say what to write in place of a field that is not there; `root` is searched for its right place."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
     if near:
         return f"is not a field; write {by_lower[near[0]]}"
-    homes = [home for home in _homes(name, schema=root) if not home.startswith("status")]
+    homes = [home for home in _homes(name, schema=root or {}) if not home.startswith("status")]
     if homes:
         return f"is not a field here; it belongs in {' or '.join(homes[:3])}"
     return f"is not a field; the fields here are {', '.join(known)}"

@@ -1,7 +1,7 @@
 """`xeontrain validate`: every rule of the resource, without an API server.
 
 The rules themselves stand in the models and come here through the CRD, so what this module accepts is what
-the API server accepts.
+the API server accepts; only inside pieces of core Kubernetes is it the stricter.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from xeontrain_operator.api.cel_rules import ABSENT, cel_problems
+from xeontrain_operator.api.core_pieces import core_problems
 from xeontrain_operator.api.crd import Schema, structural_schema
 from xeontrain_operator.api.defaulting import with_defaults
 from xeontrain_operator.api.problem import Problem
@@ -56,7 +57,7 @@ def is_job(document: Any) -> bool:
 
 
 def validate_job(document: Any, *, old: Any = None) -> list[Problem]:
-    """Return all that is wrong with a job's document; empty: the API server would take it.
+    """Return all that is wrong with a job's document; empty: the API server would take it, and its pods.
 
     With `old`, the document that it replaces, the rules about changes are checked too.
     """
@@ -68,7 +69,7 @@ def validate_job(document: Any, *, old: Any = None) -> list[Problem]:
     schema = _schema()
     named = with_name(with_defaults(document, schema=schema))
     problems = list(unknown_fields(named, schema=schema, root=schema)) + _name_problems(named)
-    problems += schema_problems(named, schema=schema)
+    problems += schema_problems(named, schema=schema) + core_problems(named)
     broken = [problem.path for problem in problems]
     before = ABSENT if old is None else with_name(with_defaults(old, schema=schema))
     problems += cel_problems(named, schema=schema, broken=broken, old=before)

@@ -156,7 +156,13 @@ _IMAGE_AND_PLACEMENT = [
                 "spread": "Packed",
                 "nodeSelector": {"team": "nlp"},
                 "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
-                "affinity": {"nodeAffinity": {"anything": ["goes", 1, {"here": None}]}},
+                "affinity": {
+                    "podAntiAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [
+                            {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "namespaces": None}}
+                        ]
+                    }
+                },
                 "priorityClassName": "batch",
                 "schedulerName": "default-scheduler",
                 "nodeLostSeconds": 0,
