@@ -35,6 +35,9 @@ def advice(spec: XeonTrainJobSpec) -> list[Problem]:
     uneven = uneven_batch(spec)
     if uneven is not None:
         found.append(Problem("spec.training.hyperparameters.batchSize", uneven))
+    backend = backend_of_script(spec)
+    if backend is not None:
+        found.append(Problem("spec.distributed.backend", backend))
     if spec.training is not None and spec.storage is None:
         lost = (
             "is not set, so the model is lost with the pods: write storage.size or storage.claim to keep it"
@@ -69,4 +72,14 @@ def uneven_batch(spec: XeonTrainJobSpec) -> str | None:
     return (
         f"{batch} does not divide by {ranks} ranks, so some take one sample more while the others wait; "
         "the loss stays exact"
+    )
+
+
+def backend_of_script(spec: XeonTrainJobSpec) -> str | None:
+    """Say so where a backend is named for a script, which chooses its own."""
+    if spec.command is None or spec.distributed.backend == "Auto":
+        return None
+    return (
+        f"is {spec.distributed.backend}, but a command chooses its backend itself, in init_process_group; "
+        "the launcher prepares gloo's and oneCCL's environment in any case"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xeontrain_operator.api import conditions as c
+from xeontrain_operator.api.advice import backend_of_script
 from xeontrain_operator.builders.placement import selector_conflicts
 from xeontrain_operator.reconcile.observed import Document
 from xeontrain_operator.reconcile.situation import Situation
@@ -41,6 +42,9 @@ def _accepted(situation: Situation) -> Acceptance:
     message = (
         f"{workers} of {cpus} and {spec.resources.memory} of memory{' each' if spec.workers > 1 else ''}."
     )
+    backend = backend_of_script(spec)
+    if backend is not None:
+        message += f" spec.distributed.backend {backend}."
     ranks = spec.workers * (spec.ranks_per_worker if isinstance(spec.ranks_per_worker, int) else 1)
     batch = spec.training.hyperparameters.batch_size if spec.training else ranks
     if batch % ranks == 0:

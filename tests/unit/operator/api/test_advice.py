@@ -48,6 +48,8 @@ KEPT = {"spec.storage": {"size": "1Gi"}}
             ["spec.training.dataset.columns.textPair"],
         ),
         (COMMAND, {"spec.resources.memory": "256Mi"}, []),
+        (COMMAND, {"spec.distributed.backend": "CCL"}, ["spec.distributed.backend"]),
+        (TRAINING, {**KEPT, "spec.distributed.backend": "CCL"}, []),
     ],
     ids=[
         "fine",
@@ -62,6 +64,8 @@ KEPT = {"spec.storage": {"size": "1Gi"}}
         "column-of-another-task",
         "pair-of-another-task",
         "little-memory",
+        "backend-of-a-script",
+        "backend-of-a-training",
     ],
 )
 def test_advice(base: Job, edits: dict[str, Any], paths: list[str]) -> None:

@@ -168,6 +168,13 @@ def test_accepted_with_a_word_of_warning(spec: Document, condition: str, expecte
     assert decision.actions != ()
 
 
+def test_backend_of_a_script_is_its_own_affair() -> None:
+    """The job is accepted, and the condition says who decides."""
+    decision = Life(spec={"command": ["./train"], "distributed": {"backend": "CCL"}}).decide()
+    assert conditions(decision)["Accepted"] == ("True", "Valid")
+    assert "spec.distributed.backend is CCL, but a command chooses" in message(decision, "Accepted")
+
+
 @pytest.mark.parametrize(
     "document",
     [
