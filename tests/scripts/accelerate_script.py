@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def main():
-    accelerator = Accelerator(cpu=True)
+    accelerator = Accelerator()
     torch.manual_seed(0)
     inputs = torch.randn(512, 4)
     loader = DataLoader(TensorDataset(inputs, inputs.sum(1, keepdim=True)), batch_size=16, shuffle=True)

@@ -105,6 +105,9 @@ def _libraries(job: XeonTrainJob) -> EnvList:
         _value("FI_PROVIDER", job.spec.distributed.ccl.provider),
         _value("TORCHELASTIC_RUN_ID", job.metadata.uid),
         _value("TOKENIZERS_PARALLELISM", "false"),
+        # What `accelerate launch --cpu` sets: without it accelerate, and Hugging Face's Trainer, look for
+        # GPUs to train together on, find none, and train once in each rank.
+        _value("ACCELERATE_USE_CPU", "true"),
         # Or `kubectl logs` would show what a script prints only in blocks of 8 KiB, and at its end.
         _value("PYTHONUNBUFFERED", 1),
     ]

@@ -32,6 +32,10 @@ from .trouble import GivenUpError, Trouble
 LOOK_AGAIN_SECONDS = 60.0
 TAIL_BYTES = 65536
 WAITS = "This worker waits to be deleted"
+APART = (
+    "a rank of this worker reports progress as rank 0 does: it trains by itself, apart from the others. "
+    "Hugging Face's Trainer joins them by TrainingArguments(use_cpu=True, ddp_backend='gloo')"
+)
 USAGE = "usage: python -m xeontrain_trainer.launcher -- COMMAND [ARGUMENT...]"
 
 
@@ -90,6 +94,7 @@ class Launcher:
         )
         self._parts: Optional[Parts] = None
         self._kubeflow: Optional[KubeflowPort] = None
+        self._told_apart = False
         self._trouble: Optional[Trouble] = None
         self._asked_to_leave = asyncio.Event()
 
@@ -194,15 +199,22 @@ class Launcher:
 
     async def _hear_scripts(self, parts: Parts) -> None:
         """Rank 0 of a user's script may report by Kubeflow's protocol; the built-in training does not."""
-        if parts.coordinating is None or self.settings.training_file is not None:
+        if self.settings.training_file is not None:
             return
+        take = self._tell_apart if parts.coordinating is None else parts.progress.take
         self._kubeflow = KubeflowPort(
-            parts.progress.take, state_dir=self.settings.state_dir, on_error=self._tell_request_bug
+            take, state_dir=self.settings.state_dir, on_error=self._tell_request_bug
         )
         try:
             parts.supervisor.add_environ(await self._kubeflow.start(self._basis.environ))
         except OSError as error:
             self.say(f"progress by Kubeflow's protocol is not heard: {error}")
+
+    def _tell_apart(self, _progress: Mapping[str, Any]) -> None:
+        """Only rank 0 reports, and it is not here: a rank of this worker does not know of the others."""
+        if not self._told_apart:
+            self._told_apart = True
+            self.say(APART)
 
     async def _take_part(self, parts: Parts) -> None:
         leaving = self._tasks.spawn(parts.member_loop.run())

@@ -48,6 +48,7 @@ LIBRARIES = {
     "FI_PROVIDER": "tcp",
     "TORCHELASTIC_RUN_ID": UID,
     "TOKENIZERS_PARALLELISM": "false",
+    "ACCELERATE_USE_CPU": "true",
     "PYTHONUNBUFFERED": "1",
 }
 TRAINING = {

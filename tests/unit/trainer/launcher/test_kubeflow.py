@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from xeontrain_trainer.launcher.kubeflow import KubeflowPort, around_proxy, read_report
 
-from tests.unit.trainer.launcher.loopback import Gang
+from tests.unit.trainer.launcher.loopback import Gang, eventually
 
 
 def report(percent: Any = None, *, eta: Any = None, **metrics: Any) -> bytes:
@@ -180,3 +180,21 @@ def test_status_shows_what_a_rank_reports(tmp_path: Path) -> None:
     with gang:
         status = gang.pods[0].wait_for("its progress", lambda status: status["progress"])
         assert status["progress"]["step"] == 7
+
+
+ALONE = """
+import os, time, urllib.request
+body = b'{"trainerStatus": {"metrics": [{"name": "current_step", "value": "7"}]}}'
+for _ in range(2):
+    urllib.request.urlopen(urllib.request.Request(os.environ["KUBEFLOW_TRAINER_SERVER_URL"], data=body))
+time.sleep(300 if os.environ["RANK"] == "0" else 0)
+"""
+
+
+def test_ranks_that_train_apart_are_told(tmp_path: Path) -> None:
+    """Only rank 0 reports: that another does shows that it does not know of it."""
+    with Gang(tmp_path, workers=2, command=["python3", "-c", ALONE]) as gang:
+        zero, one = gang.pods
+        eventually(lambda: "it trains by itself" in one.said(), "the warning")
+        assert one.said().count("it trains by itself") == 1
+        assert "it trains by itself" not in zero.said()
