@@ -120,7 +120,7 @@ def _not_enforced(spec: XeonTrainJobSpec) -> list[str]:
 
 
 def _run(job: XeonTrainJob, *, workers: list[Worker], folders: Folders, display: Display) -> bool:
-    started = time.monotonic()
+    started, ended = time.monotonic(), list[int]()
     # A training has a progress bar, a command only what it prints.
     output = RankOutput(() if job.spec.training else [worker.log for worker in workers])
     try:
@@ -129,8 +129,10 @@ def _run(job: XeonTrainJob, *, workers: list[Worker], folders: Folders, display:
             ended = launchers.ended()
         _show_output(output, display=display)
     except KeyboardInterrupt:
-        display.say("Interrupted: all processes have ended")
-        return False
+        # What came in the moment of the verdict interrupts nothing: the model is there.
+        if read_verdict(workers[0].termination_log) is None:
+            display.say("Interrupted: all processes have ended")
+            return False
     except OSError as error:
         raise InputError(f"the launcher cannot be started: {error}") from None
     verdict = read_verdict(workers[0].termination_log)

@@ -12,6 +12,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from xeontrain_operator.cli.run.status import Status
 
 _LINE_SECONDS: Final = 10.0
+# Ranks do not end in the same moment, and rank 0 may have a model to write.
+_STRAGGLER_SECONDS: Final = 60.0
 
 
 class Display:
@@ -35,6 +37,7 @@ class Display:
         self._shown = ""
         self._shown_at = 0.0
         self._failures: set[str] = set()
+        self._said: set[str] = set()
 
     def __enter__(self) -> Display:
         self._progress.start()
@@ -55,6 +58,10 @@ class Display:
             if failure.get("id") not in self._failures:
                 self._failures.add(str(failure.get("id")))
                 self.say(_failure_line(failure))
+        self._say_once(status.trouble)
+        if status.stragglers.get("seconds", 0) >= _STRAGGLER_SECONDS:
+            names = ", ".join(str(rank) for rank in status.stragglers.get("ranks", ()))
+            self._say_once(f"Still running, while others have ended with success: rank {names}")
         progress = status.progress
         description = status.state
         if status.state == "Running":
@@ -68,6 +75,11 @@ class Display:
         )
         if not self._moves:
             self._line(description, figures(progress))
+
+    def _say_once(self, line: str) -> None:
+        if line and line not in self._said:
+            self._said.add(line)
+            self.say(line)
 
     def _line(self, description: str, text: str) -> None:
         due = time.monotonic() - self._shown_at >= _LINE_SECONDS

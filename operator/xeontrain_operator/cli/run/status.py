@@ -24,6 +24,10 @@ class Status:
     progress: JsonDict = field(default_factory=dict)
     failures: tuple[JsonDict, ...] = ()
     cpus: dict[int, JsonDict] = field(default_factory=dict)
+    trouble: str = ""
+    """What keeps worker 0 from beginning."""
+    stragglers: JsonDict = field(default_factory=dict)
+    """Ranks that still run although others have ended with success."""
 
 
 def ask(port: int) -> Status | None:
@@ -47,6 +51,8 @@ def _status(document: JsonDict) -> Status:
         progress=document.get("progress") or {},
         failures=tuple(document.get("failures") or ()),
         cpus={member["worker"]: member["cpu"] for member in members if member.get("cpu")},
+        trouble=str((document.get("trouble") or {}).get("message", "")),
+        stragglers=document.get("stragglers") or {},
     )
 
 

@@ -56,6 +56,21 @@ def test_lines_where_there_is_no_terminal() -> None:
     ]
 
 
+def test_what_holds_a_run_up_is_said_once() -> None:
+    """A folder that cannot be written, and a rank that the others wait for, once that is worth a word."""
+    out = io.StringIO()
+    with Display(Console(file=out, width=200)) as display:
+        for seconds in (3.0, 70.0, 80.0):
+            display.show(
+                Status(state="Running", trouble="no disk", stragglers={"ranks": [3, 5], "seconds": seconds})
+            )
+    assert out.getvalue().splitlines() == [
+        "no disk",
+        "Running",
+        "Still running, while others have ended with success: rank 3, 5",
+    ]
+
+
 DOCUMENT = {
     "outcome": "Failed",
     "metrics": {},

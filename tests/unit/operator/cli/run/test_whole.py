@@ -14,6 +14,8 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from rich.console import Console
+from xeontrain_operator.cli.run import command
 
 from tests.contract.cases.edits import COMMAND, edited
 
@@ -179,12 +181,53 @@ def test_a_folder_that_cannot_be_written_is_named_before_the_run(tmp_path: Path,
     assert not list(tmp_path.rglob("started"))
 
 
-def _wait_for_ranks(process: subprocess.Popen[str], folder: Path) -> list[psutil.Process]:
+def test_ctrl_c_after_the_verdict_hides_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It comes when all has been done: the run has succeeded and says so."""
+    watch = command._watch
+
+    def watch_and_interrupt(*arguments: Any, **options: Any) -> None:
+        watch(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_watch", watch_and_interrupt)
+    file = _command(tmp_path, "exit 0")[-1]
+    assert command.run_file(file, output=tmp_path / "out", job_name=None, console=Console())
+    said = capsys.readouterr().out
+    assert "Succeeded in" in said
+    assert "Interrupted" not in said
+
+
+def test_ctrl_c_while_a_model_is_saved(tmp_path: Path) -> None:
+    """A rank that writes and will not be disturbed is ended too; what it had begun is no model."""
+    script = (
+        "trap '' TERM INT; mkdir $XEONTRAIN_JOB_DIR/.model-partial; "
+        'echo $$$$ > "$XEONTRAIN_JOB_DIR/pid-$RANK"; while :; do sleep 0.1; done'
+    )
+    command_line = _command(tmp_path, script, **{"spec.workers": 1})
+    with subprocess.Popen(
+        command_line, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            ranks = _wait_for_ranks(process, tmp_path, number=1)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            process.kill()
+    assert "Interrupted" in output
+    assert psutil.wait_procs(ranks, timeout=TIMEOUT_SECONDS)[1] == []
+    assert not list(tmp_path.rglob("model"))
+
+
+def _wait_for_ranks(
+    process: subprocess.Popen[str], folder: Path, *, number: int = WORKERS
+) -> list[psutil.Process]:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(ValueError):
             pids = [int(path.read_text()) for path in folder.glob("xeontrain-hello/storage/*/pid-*")]
-            if len(pids) == WORKERS:
+            if len(pids) == number:
                 return [psutil.Process(pid) for pid in pids]
         time.sleep(0.1)
     raise AssertionError("the ranks did not start")
