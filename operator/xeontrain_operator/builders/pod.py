@@ -20,15 +20,20 @@ from xeontrain_operator.constants import CONTAINER_NAME, LAUNCHER_PORT, PORT_NAM
 from xeontrain_operator.settings import Settings
 
 TRAINING_COMMAND = ("python3", "-m", "xeontrain_trainer.train")
+# A mesh's proxy breaks the collectives between ranks, and its requests cost the pod its exclusive CPUs. Istio
+# reads the label, Linkerd the annotation; `podTemplate` may say otherwise.
+NO_MESH_LABELS = {"sidecar.istio.io/inject": "false"}
+NO_MESH_ANNOTATIONS = {"linkerd.io/inject": "disabled"}
 
 
 def build_pod_template(job: XeonTrainJob, *, settings: Settings, failures_counted: int = 0) -> dict[str, Any]:
     """Template of all workers' pods. Guaranteed by construction: every container's requests equal its
     limits, without which the kubelet grants no CPUs of one's own."""
     extras = job.spec.pod_template
-    metadata: dict[str, Any] = {"labels": {**extras.labels, **child_labels(job.metadata)}}
-    if extras.annotations:
-        metadata["annotations"] = dict(extras.annotations)
+    metadata = {
+        "labels": {**NO_MESH_LABELS, **extras.labels, **child_labels(job.metadata)},
+        "annotations": {**NO_MESH_ANNOTATIONS, **extras.annotations},
+    }
     trainer = build_trainer_container(job, settings=settings, failures_counted=failures_counted)
     initial = init_containers(job, settings=settings)
     spec = {

@@ -132,6 +132,22 @@ def test_users_labels_never_displace_the_selectors() -> None:
     assert labels["xeontrain.dev/job-uid"] != "x"
 
 
+def test_meshes_stay_out_unless_the_user_lets_them_in() -> None:
+    """A proxy beside the trainer breaks collectives and costs the exclusive CPUs, so it must be asked for."""
+    made = build_pod_template(job(), settings=SETTINGS)["metadata"]
+    assert made["labels"]["sidecar.istio.io/inject"] == "false"
+    assert made["annotations"] == {"linkerd.io/inject": "disabled"}
+    spec = {
+        "podTemplate": {
+            "labels": {"sidecar.istio.io/inject": "true"},
+            "annotations": {"linkerd.io/inject": "enabled", "note": "x"},
+        }
+    }
+    asked = build_pod_template(job(spec=spec), settings=SETTINGS)["metadata"]
+    assert asked["labels"]["sidecar.istio.io/inject"] == "true"
+    assert asked["annotations"] == {"linkerd.io/inject": "enabled", "note": "x"}
+
+
 @pytest.mark.parametrize(
     ("resources", "expected"),
     [
