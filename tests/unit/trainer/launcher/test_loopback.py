@@ -275,6 +275,25 @@ def test_a_rank_that_others_wait_for_is_named(tmp_path: Path) -> None:
         assert zero.document()["outcome"] == "Succeeded"
 
 
+def test_a_bug_ends_the_container_cleanly(tmp_path: Path) -> None:
+    """With ranks alive: one traceback, the bug in the termination message, no rank and no complaint left."""
+    bug = (
+        "from xeontrain_trainer.launcher.coordinator_loop import CoordinatorLoop\n"
+        "def broken(self):\n"
+        "    if self.coordinator.stragglers(): raise RuntimeError('a bug')\n"
+        "CoordinatorLoop._tell_stragglers = broken"
+    )
+    script = '[ "$RANK" = 1 ] && exit 0; echo $$ > pid; exec sleep 300'
+    with Gang(tmp_path, workers=2, command=shell(script), prelude=bug) as gang:
+        zero = gang.pods[0]
+        assert zero.exit_code() == 1
+        assert zero.said().count("Traceback") == 1
+        assert "destroyed" not in zero.said()
+        assert zero.termination.read_text() == "a bug of the launcher: RuntimeError: a bug"
+        pid = int((zero.folder / "pid").read_text())
+        eventually(lambda: not Path(f"/proc/{pid}").exists(), "the end of its rank")
+
+
 def test_sigterm_ends_the_ranks_of_all_workers(tmp_path: Path) -> None:
     """The launcher leaves without a marker, the others wait, and a replacement makes the next round. No
     failure."""
