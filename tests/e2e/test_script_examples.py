@@ -23,7 +23,7 @@ def test_hugging_faces_trainer_reports_by_itself(ns: Namespace) -> None:
     ns.kubectl("apply", "-f", "-", input=f"{before}{EPOCHS}{MORE_EPOCHS}{after}")
     running = ns.wait(
         "progress with a loss",
-        lambda: (job := ns.job("hf-trainer"))["status"].get("progress", {}).get("loss") and job,
+        lambda: (job := ns.job("hf-trainer")).get("status", {}).get("progress", {}).get("loss") and job,
         timeout_seconds=180,
     )
     total = MORE_EPOCHS * STEPS_OF_AN_EPOCH

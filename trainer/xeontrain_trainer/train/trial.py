@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import signal
@@ -43,6 +44,8 @@ def _fork() -> int:
 
 def _act_and_exit(action: Callable[[], object], *, report: int) -> None:
     code = 1
+    # An end that is looked for is no crash to print a trace of.
+    faulthandler.disable()
     try:
         action()
         code = 0

@@ -7,8 +7,13 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
+from xeontrain_trainer import contract
+
+from tests.unit.trainer.train import test_run
+from tests.unit.trainer.train.ranks import succeeded
 
 
 @pytest.fixture
@@ -83,3 +88,15 @@ def test_a_job_that_insists_on_ipex_is_told_why_not() -> None:
         BadConfigError, match=r"^spec.training.ipex: it is Enabled, but .*: not there\. Write "
     ):
         ipex.insist("not there")
+
+
+@pytest.mark.torch
+def test_a_run_that_insists_on_ipex_ends_where_it_is_not(tiny_model: Path, tmp_path: Path) -> None:
+    """All ranks end with the user's error, before a step. Not run where the extension is installed."""
+    training = {**test_run.job(tiny_model, tmp_path), "ipex": "Enabled"}
+    assert succeeded(test_run.run(tmp_path, training)) == [contract.EXIT_BAD_CONFIG] * 2
+    message = test_run.error_of(tmp_path, 1)
+    assert message.startswith(
+        "spec.training.ipex: it is Enabled, but Intel Extension for PyTorch cannot be used"
+    )
+    assert not (tmp_path / "progress.jsonl").exists()
