@@ -26,10 +26,11 @@ def run(environment: Environment) -> None:
     """Do this rank's part of the job. Raises what errors.py names; anything else is a bug or a lost peer."""
     listener = meeting.listen(environment)
     config = read_training_file(environment.training_file)
-    meeting.reach(environment)
     # Before the libraries are imported: they read their environment once.
     os.environ.update(moved_caches(os.environ, state_dir=environment.state_dir))
     os.environ.update(compile_environment(config, environment=environment, environ=os.environ))
+    # Only now: what every rank finds wrong by itself each says at once, and none waits for one that has gone.
+    meeting.reach(environment)
     plan = read_plan(environment.plan_file)
     mine = _prepare(config, environment=environment, plan=plan) if environment.prepares_data else None
     # Imported only now: torch takes seconds, and what is wrong with the data should be told before that.
