@@ -9,7 +9,7 @@ cluster-demo: $(VENV)/ready ## On such a cluster: helm install, kubectl apply, a
 cluster-prepare: $(VENV)/ready ## Build what the cluster needs (programs from Go modules, images by buildah)
 	$(PY) -m tests.cluster prepare
 
-image-ipex: $(VENV)/ready ## Build the trainer image with Intel's extension and train a little in it (16 GB of disk)
+image-ipex: $(VENV)/ready ## Build the trainer image with Intel's extension and train a little in it (40 GB of disk)
 	$(PY) -m tests.cluster.ipex_image
 
 images: $(VENV)/ready ## Build the images alone
