@@ -191,11 +191,26 @@ def _save(tables: Mapping[str, datasets.Dataset], *, prepared: Prepared) -> None
             table.save_to_disk(os.path.join(partial, name))
         with open(os.path.join(partial, _MANIFEST), "w", encoding="utf-8") as file:
             file.write(prepared.to_json())
-        shutil.rmtree(prepared.folder, ignore_errors=True)
-        os.replace(partial, prepared.folder)
+        _move_in(partial, folder=prepared.folder)
     except OSError as error:
         raise BadDataError(
             "spec.training.dataset",
             cause=f"the samples cannot be kept in {parent}: {error.strerror or error}",
             remedy="Give the pod more space there, or name another folder in HF_DATASETS_CACHE",
         ) from error
+
+
+def _move_in(partial: str, *, folder: str) -> None:
+    """Rename `partial` to `folder`. Where a worker that shares the cache came first, its samples, which have
+    the same key, stay: it may be reading them."""
+    try:
+        os.replace(partial, folder)
+        return
+    except OSError:
+        if not os.path.isdir(folder):
+            raise
+    if os.path.exists(os.path.join(folder, _MANIFEST)):
+        shutil.rmtree(partial, ignore_errors=True)
+    else:
+        shutil.rmtree(folder)
+        os.replace(partial, folder)

@@ -98,3 +98,18 @@ def test_a_folder_without_tokenizer(tiny_model: Path, tmp_path: Path) -> None:
         shutil.copy(tiny_model / name, model / name)
     with pytest.raises(BadConfigError, match=r"spec\.training\.model: its tokenizer cannot be loaded"):
         tiny.prepare(config_of(model, tmp_path))
+
+
+@pytest.mark.parametrize("first", ["nobody", "another-worker", "rubbish"])
+def test_workers_that_share_a_cache_do_not_displace_each_other(tmp_path: Path, first: str) -> None:
+    """Whoever comes second keeps what is there whole, and nothing half-made stays."""
+    folder, partial = tmp_path / "key", tmp_path / ".partial"
+    partial.mkdir()
+    (partial / data._MANIFEST).write_text("second")
+    if first != "nobody":
+        folder.mkdir()
+        (folder / (data._MANIFEST if first == "another-worker" else "rubbish")).write_text("first")
+    data._move_in(str(partial), folder=str(folder))
+    kept = "first" if first == "another-worker" else "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {data._MANIFEST: kept}
