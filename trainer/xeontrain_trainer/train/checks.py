@@ -54,12 +54,22 @@ def check_label(rows: Rows, *, field: str, column: str) -> None:
 
 
 def with_class_names(rows: Rows, *, column: str) -> Rows:
-    """`rows` with names for class numbers, where the data brings names; else as they are."""
-    classes = getattr(rows.table.features[column], "names", None)
+    """`rows` with names for class numbers, where the data brings names; else as they are.
+
+    Of a column of lists, for the numbers in its lists.
+    """
+    kind = rows.table.features[column]
+    classes = getattr(getattr(kind, "feature", kind), "names", None)
     if not classes:
         return rows
-    # A negative class number is how the Hub marks rows without a label.
-    names = [classes[number] if number is not None and number >= 0 else None for number in rows.table[column]]
+
+    def name(cell: Any) -> Any:
+        if isinstance(cell, list):
+            return [name(one) for one in cell]
+        # A negative class number is how the Hub marks rows without a label.
+        return classes[cell] if cell is not None and cell >= 0 else None
+
+    names = [name(cell) for cell in rows.table[column]]
     table = rows.table.remove_columns(column).add_column(column, names)
     return dataclasses.replace(rows, table=table, classes=tuple(classes))
 

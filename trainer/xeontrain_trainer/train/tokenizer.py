@@ -32,6 +32,12 @@ def load_tokenizer(model_folder: str, **options: Any) -> Any:
     return tokenizer
 
 
+def model_inputs(tokens: Any) -> dict[str, list[Any]]:
+    """What a sample keeps of a tokenizer's answer: the model's input, and `length`, its number of tokens."""
+    kept = {name: tokens[name] for name in _TOKENS if name in tokens}
+    return {**kept, "length": [len(ids) for ids in tokens["input_ids"]]}
+
+
 def pad(samples: list[dict[str, Any]], *, tokenizer: Any) -> dict[str, torch.Tensor]:
     """The tensors of samples of one length each: their tokens padded to the longest, the rest numbers.
 
@@ -44,6 +50,16 @@ def pad(samples: list[dict[str, Any]], *, tokenizer: Any) -> dict[str, torch.Ten
     padded = dict(tokenizer.pad(tokens, return_tensors="pt", padding_side="right"))
     rest = [name for name in samples[0] if name not in _TOKENS and not isinstance(samples[0][name], list)]
     return padded | {name: torch.tensor([sample[name] for sample in samples]) for name in rest}
+
+
+def check_fast(tokenizer: Any, *, lacks: str) -> None:
+    """Raise BadConfigError for a tokenizer that does not tell what `lacks` says: those in Python do not."""
+    if not tokenizer.is_fast:
+        raise BadConfigError(
+            "spec.training.model",
+            cause=f"its tokenizer does not tell {lacks}",
+            remedy="Name a model with a tokenizer.json",
+        )
 
 
 def check_length(max_length: int, *, tokenizer: Any, model_folder: str) -> None:

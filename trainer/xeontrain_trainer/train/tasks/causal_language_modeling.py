@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadConfigError, BadDataError
-from .task import Collator, Encoder, Task
+from .task import COLUMNS, NOT_COUNTED, Collator, Encoder, Task
 
 if TYPE_CHECKING:
     import datasets
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from ..rows import Rows
 
-_TEXT = "spec.training.dataset.columns.text"
-_NOT_COUNTED = -100
+_TEXT = f"{COLUMNS}.text"
 
 
 class CausalLanguageModeling(Task):
@@ -81,7 +80,7 @@ class CausalLanguageModeling(Task):
 
         def collate(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
             batch = pad(samples, tokenizer=processor)
-            labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, _NOT_COUNTED)
+            labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, NOT_COUNTED)
             return {**batch, "labels": labels}
 
         return collate
@@ -108,7 +107,7 @@ class CausalLanguageModeling(Task):
         from torch.nn import functional
 
         logits, labels = outputs.logits[:, :-1].float().flatten(0, 1), batch["labels"][:, 1:].flatten()
-        return functional.cross_entropy(logits, labels, ignore_index=_NOT_COUNTED, reduction="sum")
+        return functional.cross_entropy(logits, labels, ignore_index=NOT_COUNTED, reduction="sum")
 
     @property
     def prediction_width(self) -> int:

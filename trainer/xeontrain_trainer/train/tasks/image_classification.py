@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import BadConfigError, BadDataError, MissingFileError
 from ..files import TABLES
-from ..labels import label_name
-from .task import Collator, Encoder, Task
+from .classification import LABEL, Classification
+from .task import COLUMNS, Collator, Encoder
 
 if TYPE_CHECKING:
     import datasets
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
     from ..rows import Rows
 
-_AT = "spec.training.dataset.columns"
-_IMAGE, _LABEL = f"{_AT}.image", f"{_AT}.label"
+_IMAGE = f"{COLUMNS}.image"
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 # The farthest that an image is shifted in training, as a share of its size.
 _SHIFT = 1 / 8
 
 
-class ImageClassification(Task):
+class ImageClassification(Classification):
     """Rows of `image` (a file's path, or its bytes) and `label`; or folders of images, each a class.
 
     Images are brought to the model's size once, before training, and kept as bytes; a step only shifts them a
@@ -44,23 +43,17 @@ class ImageClassification(Task):
 
     def columns(self) -> dict[str, str]:
         """Image and label."""
-        return {_IMAGE: self.names.image, _LABEL: self.names.label}
+        return {_IMAGE: self.names.image, LABEL: self.names.label}
 
     def check(self, rows: Rows) -> Rows:
         """Images are there, labels are plain values."""
         from ..checks import check_label, check_present, with_class_names
 
-        check_label(rows, field=_LABEL, column=self.names.label)
+        check_label(rows, field=LABEL, column=self.names.label)
         rows = _undecoded(rows, column=self.names.image)
         check_present(rows, field=_IMAGE, column=self.names.image, what="image")
         rows = with_class_names(rows, column=self.names.label)
         return _found(rows, column=self.names.image)
-
-    def labels(self, rows: Mapping[str, Rows]) -> tuple[str, ...]:
-        """The classes of the training rows."""
-        from ..checks import find_classes
-
-        return find_classes(rows, field=_LABEL, column=self.names.label)
 
     def load_processor(self, model_folder: str) -> Any:
         """The image processor, in its form that needs Pillow alone."""
@@ -79,17 +72,14 @@ class ImageClassification(Task):
 
     def encoder(self, processor: Any, *, labels: Sequence[str], evaluation: bool) -> Encoder:
         """Images at the model's size, as bytes [height, width, 3]; labels as class numbers."""
-        numbers = {name: number for number, name in enumerate(labels)}
-        names = self.names
+        numbers, names = self.class_numbers(labels), self.names
 
         def encode(batch: dict[str, list[Any]], rows: list[int]) -> dict[str, list[Any]]:
             images = [_pixels(cell, processor=processor) for cell in batch[names.image]]
             return {
                 "pixels": [image.tobytes() for image in images],
                 "height": [image.shape[0] for image in images],
-                "labels": [
-                    numbers[label_name(value, field=_LABEL, where="a row")] for value in batch[names.label]
-                ],
+                "labels": numbers(batch[names.label]),
                 "row": rows,
                 "length": [1] * len(rows),
                 "items": [1] * len(rows),
@@ -151,35 +141,6 @@ class ImageClassification(Task):
             if isinstance(module, _BatchNorm):
                 module.eval()
         return model.to(memory_format=torch.channels_last)
-
-    def summed_loss(self, outputs: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Cross-entropy."""
-        from torch.nn import functional
-
-        return functional.cross_entropy(outputs.logits.float(), batch["labels"], reduction="sum")
-
-    @property
-    def prediction_width(self) -> int:
-        """The class."""
-        return 1
-
-    def predictions(self, outputs: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The most likely class of each image."""
-        return outputs.logits.argmax(dim=-1, keepdim=True)
-
-    def metrics(
-        self,
-        predictions: NDArray[np.float32],
-        *,
-        loss: float,
-        samples: datasets.Dataset,
-        rows: datasets.Dataset | None,
-        labels: Sequence[str],
-    ) -> dict[str, float]:
-        """`accuracy` and macro `f1`."""
-        from ..scores import class_scores
-
-        return class_scores(samples["labels"][:], predictions[:, 0].astype(int))
 
 
 def _undecoded(rows: Rows, *, column: str) -> Rows:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import BadConfigError, BadDataError
 from ..files import TABLES
-from .task import Collator, Encoder, Task
+from .task import COLUMNS, Collator, Encoder, Task
 
 if TYPE_CHECKING:
     import datasets
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from ..rows import Rows
 
-_AT = "spec.training.dataset.columns"
-_QUESTION, _CONTEXT, _ANSWERS = f"{_AT}.question", f"{_AT}.context", f"{_AT}.answers"
+_QUESTION, _CONTEXT, _ANSWERS = f"{COLUMNS}.question", f"{COLUMNS}.context", f"{COLUMNS}.answers"
 # Below, question, special tokens and the overlap of windows leave no room for the context.
 _LEAST_LENGTH = 24
 _POSITIONS = 2
@@ -55,13 +54,10 @@ class QuestionAnswering(Task):
 
     def load_processor(self, model_folder: str) -> Any:
         """The tokenizer. Raises BadConfigError where it or maxLength is not fit for windows."""
+        from ..tokenizer import check_fast
+
         tokenizer = super().load_processor(model_folder)
-        if not tokenizer.is_fast:
-            raise BadConfigError(
-                "spec.training.model",
-                cause="its tokenizer does not tell where in the text a token stands",
-                remedy="Name a model with a tokenizer.json",
-            )
+        check_fast(tokenizer, lacks="where in the text a token stands")
         if self.config.hyperparameters.max_length < _LEAST_LENGTH:
             raise BadConfigError(
                 "spec.training.hyperparameters.maxLength",
@@ -72,6 +68,8 @@ class QuestionAnswering(Task):
 
     def encoder(self, processor: Any, *, labels: Sequence[str], evaluation: bool) -> Encoder:
         """Windows of question and context, with the positions of the first answer and of the context."""
+        from ..tokenizer import model_inputs
+
         names, max_length = self.names, self.config.hyperparameters.max_length
 
         def encode(batch: dict[str, list[Any]], rows: list[int]) -> dict[str, list[Any]]:
@@ -97,11 +95,10 @@ class QuestionAnswering(Task):
                 "char_ends": [[end for _, end in sample] for sample in offsets],
             }
             return {
-                **{name: tokens[name] for name in ("input_ids", "token_type_ids") if name in tokens},
+                **model_inputs(tokens),
                 **columns,
                 **(places if evaluation else {}),
                 "row": [rows[source] for source in sources],
-                "length": [len(ids) for ids in tokens["input_ids"]],
                 "items": [_POSITIONS] * len(sources),
             }
 

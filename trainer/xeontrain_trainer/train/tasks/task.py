@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..config import TrainingConfig
 from ..files import TABLES
+from ..labels import Labels
 
 if TYPE_CHECKING:
     import datasets
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ..rows import Rows
+
+COLUMNS = "spec.training.dataset.columns"
+NOT_COUNTED = -100
+"""The label of a token that is no item, as the cross-entropy of torch passes over it."""
 
 Encoder = Callable[[dict[str, list[Any]], list[int]], dict[str, list[Any]]]
 Collator = Callable[[list[dict[str, Any]]], Mapping[str, "torch.Tensor"]]
@@ -102,8 +107,7 @@ class Task(abc.ABC):
 
     def model_options(self, labels: Sequence[str]) -> dict[str, Any]:
         """What the model's config is told of the task, for a head that fits."""
-        names = dict(enumerate(labels))
-        return {"id2label": names, "label2id": {name: number for number, name in names.items()}}
+        return {"id2label": dict(enumerate(labels)), "label2id": Labels(tuple(labels)).numbers()}
 
     def ready(self, model: nn.Module) -> nn.Module:
         """The model as it is trained. Raises BadConfigError where it cannot learn the task."""

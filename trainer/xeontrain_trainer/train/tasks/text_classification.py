@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..labels import label_name
-from .task import Collator, Encoder, Task
+from .classification import LABEL, Classification
+from .task import COLUMNS, Collator, Encoder
 
 if TYPE_CHECKING:
-    import datasets
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
-
     from ..rows import Rows
 
 
-_AT = "spec.training.dataset.columns"
-_LABEL = f"{_AT}.label"
-
-
-class TextClassification(Task):
+class TextClassification(Classification):
     """Rows of `text`, `textPair` where the job names it, and `label`; a row is a sample and an item."""
 
     auto_model = "AutoModelForSequenceClassification"
 
     def columns(self) -> dict[str, str]:
         """The texts and the label."""
-        pair = {f"{_AT}.textPair": self.names.text_pair} if self.names.text_pair else {}
-        return {f"{_AT}.text": self.names.text, **pair, _LABEL: self.names.label}
+        pair = {f"{COLUMNS}.textPair": self.names.text_pair} if self.names.text_pair else {}
+        return {f"{COLUMNS}.text": self.names.text, **pair, LABEL: self.names.label}
 
     def check(self, rows: Rows) -> Rows:
         """Texts are there, labels are plain values."""
@@ -42,27 +33,20 @@ class TextClassification(Task):
         check_label(rows, field=field, column=column)
         return with_class_names(rows, column=column)
 
-    def labels(self, rows: Mapping[str, Rows]) -> tuple[str, ...]:
-        """The classes of the training rows."""
-        from ..checks import find_classes
-
-        return find_classes(rows, field=_LABEL, column=self.names.label)
-
     def encoder(self, processor: Any, *, labels: Sequence[str], evaluation: bool) -> Encoder:
         """Texts, cut to maxLength, as tokens; labels as class numbers."""
-        numbers = {name: number for number, name in enumerate(labels)}
+        from ..tokenizer import model_inputs
+
+        numbers = self.class_numbers(labels)
         names, max_length = self.names, self.config.hyperparameters.max_length
 
         def encode(batch: dict[str, list[Any]], rows: list[int]) -> dict[str, list[Any]]:
             pair = batch[names.text_pair] if names.text_pair else None
             tokens = processor(batch[names.text], pair, truncation=True, max_length=max_length)
             return {
-                **{name: tokens[name] for name in ("input_ids", "token_type_ids") if name in tokens},
-                "labels": [
-                    numbers[label_name(value, field=_LABEL, where="a row")] for value in batch[names.label]
-                ],
+                **model_inputs(tokens),
+                "labels": numbers(batch[names.label]),
                 "row": rows,
-                "length": [len(ids) for ids in tokens["input_ids"]],
                 "items": [1] * len(rows),
             }
 
@@ -73,32 +57,3 @@ class TextClassification(Task):
         from ..tokenizer import pad
 
         return functools.partial(pad, tokenizer=processor)
-
-    def summed_loss(self, outputs: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Cross-entropy."""
-        from torch.nn import functional
-
-        return functional.cross_entropy(outputs.logits.float(), batch["labels"], reduction="sum")
-
-    @property
-    def prediction_width(self) -> int:
-        """The class."""
-        return 1
-
-    def predictions(self, outputs: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The most likely class of each sample."""
-        return outputs.logits.argmax(dim=-1, keepdim=True)
-
-    def metrics(
-        self,
-        predictions: NDArray[np.float32],
-        *,
-        loss: float,
-        samples: datasets.Dataset,
-        rows: datasets.Dataset | None,
-        labels: Sequence[str],
-    ) -> dict[str, float]:
-        """`accuracy` and macro `f1`."""
-        from ..scores import class_scores
-
-        return class_scores(samples.with_format("numpy")["labels"][:], predictions[:, 0].astype(int))

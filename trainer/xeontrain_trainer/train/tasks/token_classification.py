@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..errors import BadConfigError, BadDataError
+from ..errors import BadDataError
 from ..files import TABLES
-from ..labels import label_name
-from .task import Collator, Encoder, Task
+from ..labels import Labels, label_name
+from .task import COLUMNS, NOT_COUNTED, Collator, Encoder, Task
 
 if TYPE_CHECKING:
     import datasets
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from ..rows import Rows
 
-_AT = "spec.training.dataset.columns"
-_TOKENS, _TAGS = f"{_AT}.tokens", f"{_AT}.tags"
-_NOT_COUNTED = -100
+_TOKENS, _TAGS = f"{COLUMNS}.tokens", f"{COLUMNS}.tags"
 # Tags of entities in any of the usual schemes: IOB, IOBES, BILOU.
 _ENTITY_TAG = re.compile(r"O|[BIESLU]-.+")
 
@@ -42,13 +40,13 @@ class TokenClassification(Task):
 
     def check(self, rows: Rows) -> Rows:
         """Each row has as many tags as words."""
-        from ..checks import check_present
+        from ..checks import check_present, with_class_names
 
         for field, column in self.columns().items():
             _check_lists(rows, field=field, column=column)
             check_present(rows, field=field, column=column, what="list")
         _check_counts(rows, tokens=self.names.tokens, tags=self.names.tags)
-        return _with_tag_names(rows, column=self.names.tags)
+        return with_class_names(rows, column=self.names.tags)
 
     def labels(self, rows: Mapping[str, Rows]) -> tuple[str, ...]:
         """The tags of the training rows."""
@@ -58,22 +56,19 @@ class TokenClassification(Task):
 
     def load_processor(self, model_folder: str) -> Any:
         """The tokenizer, told that a word begins with a space where it is of a kind that wants to know."""
-        from ..tokenizer import load_tokenizer
+        from ..tokenizer import check_fast, load_tokenizer
 
         tokenizer = super().load_processor(model_folder)
-        if not tokenizer.is_fast:
-            raise BadConfigError(
-                "spec.training.model",
-                cause="its tokenizer does not tell which token belongs to which word",
-                remedy="Name a model with a tokenizer.json",
-            )
+        check_fast(tokenizer, lacks="which token belongs to which word")
         if getattr(tokenizer, "add_prefix_space", None) is False:
             return load_tokenizer(model_folder, add_prefix_space=True)
         return tokenizer
 
     def encoder(self, processor: Any, *, labels: Sequence[str], evaluation: bool) -> Encoder:
         """Words as tokens; the tag of a word as the label of its first token."""
-        numbers = {name: number for number, name in enumerate(labels)}
+        from ..tokenizer import model_inputs
+
+        numbers = Labels(tuple(labels)).numbers()
         names, max_length = self.names, self.config.hyperparameters.max_length
 
         def encode(batch: dict[str, list[Any]], rows: list[int]) -> dict[str, list[Any]]:
@@ -92,11 +87,10 @@ class TokenClassification(Task):
             words = [tokens.word_ids(sample) for sample in range(len(sources))]
             found = _first_token_labels(words, sources=sources, tags=tags)
             return {
-                **{name: tokens[name] for name in ("input_ids", "token_type_ids") if name in tokens},
+                **model_inputs(tokens),
                 "labels": found,
                 "row": [rows[source] for source in sources],
-                "length": [len(ids) for ids in tokens["input_ids"]],
-                "items": [sum(label != _NOT_COUNTED for label in sample) for sample in found],
+                "items": [sum(label != NOT_COUNTED for label in sample) for sample in found],
             }
 
         return encode
@@ -109,7 +103,7 @@ class TokenClassification(Task):
 
         def collate(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
             labels = [torch.tensor(sample["labels"]) for sample in samples]
-            padded = torch.nn.utils.rnn.pad_sequence(labels, batch_first=True, padding_value=_NOT_COUNTED)
+            padded = torch.nn.utils.rnn.pad_sequence(labels, batch_first=True, padding_value=NOT_COUNTED)
             return {**pad(samples, tokenizer=processor), "labels": padded}
 
         return collate
@@ -119,7 +113,7 @@ class TokenClassification(Task):
         from torch.nn import functional
 
         logits, labels = outputs.logits.float().flatten(0, 1), batch["labels"].flatten()
-        return functional.cross_entropy(logits, labels, ignore_index=_NOT_COUNTED, reduction="sum")
+        return functional.cross_entropy(logits, labels, ignore_index=NOT_COUNTED, reduction="sum")
 
     @property
     def prediction_width(self) -> int:
@@ -149,7 +143,7 @@ class TokenClassification(Task):
         found: dict[int, list[int]] = {}
         columns = samples.select_columns(["row", "labels"])
         for sample, predicted in zip(columns, predictions.astype(int).tolist(), strict=True):
-            places = [place for place, tag in enumerate(sample["labels"]) if tag != _NOT_COUNTED]
+            places = [place for place, tag in enumerate(sample["labels"]) if tag != NOT_COUNTED]
             true.setdefault(sample["row"], []).extend(sample["labels"][place] for place in places)
             found.setdefault(sample["row"], []).extend(predicted[place] for place in places)
         tags = class_scores(*([tag for row in side.values() for tag in row] for side in (true, found)))
@@ -162,7 +156,7 @@ class TokenClassification(Task):
 def _first_token_labels(
     words: Sequence[Sequence[int | None]], *, sources: Sequence[int], tags: Sequence[Sequence[int]]
 ) -> list[list[int]]:
-    """For each sample the tag of each token that is the first of its word, else _NOT_COUNTED.
+    """For each sample the tag of each token that is the first of its word, else NOT_COUNTED.
 
     `words[i][j]`: the word of token j of sample i, None for special tokens. Consecutive samples of one source
     go on where the one before was cut, maybe within a word.
@@ -173,7 +167,7 @@ def _first_token_labels(
         row = []
         for word in sample:
             first = word is not None and (source, word) != last
-            row.append(tags[source][word] if first and word is not None else _NOT_COUNTED)
+            row.append(tags[source][word] if first and word is not None else NOT_COUNTED)
             last = last if word is None else (source, word)
         labels.append(row)
     return labels
@@ -206,15 +200,3 @@ def _check_counts(rows: Rows, *, tokens: str, tags: str) -> None:
             f"the first is row {wrong[0] + 1} with {words[wrong[0]]} words and {marks[wrong[0]]} tags",
             remedy="Give each word one tag",
         )
-
-
-def _with_tag_names(rows: Rows, *, column: str) -> Rows:
-    """`rows` with names for tag numbers, where the data brings names; else as they are."""
-    import dataclasses
-
-    classes = getattr(rows.table.features[column].feature, "names", None)
-    if not classes:
-        return rows
-    named = [[classes[tag] if tag >= 0 else None for tag in row] for row in rows.table[column]]
-    table = rows.table.remove_columns(column).add_column(column, named)
-    return dataclasses.replace(rows, table=table, classes=tuple(classes))
