@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 from .environment import Environment
-from .errors import BadConfigError, last_words
+from .errors import BadConfigError
+from .torch_builds import minor, version_of, why_not_loaded
 from .trial import how_it_fails
 
 # oneCCL's binding for torch; its version is that of the torch it was built for.
@@ -80,34 +81,15 @@ def _load_ccl() -> str | None:
     Its version is compared first, and a child process tries: one that was built for another torch can kill
     the process that loads it.
     """
-    version = _version_of(*_DISTRIBUTIONS)
+    version = version_of(*_DISTRIBUTIONS)
     if version is None:
         return "its binding for torch is not installed"
     torch_version = importlib.metadata.version("torch")
-    if _minor(version) != _minor(torch_version):
+    if minor(version) != minor(torch_version):
         return f"its binding {version} was built for another torch than {torch_version}"
-    failure = how_it_fails(_import_ccl, timeout_seconds=_IMPORT_SECONDS)
-    if failure:
-        return f"its binding {version} does not load: {failure}"
-    try:
-        _import_ccl()
-    except Exception as error:  # a broken native library shows in many ways
-        return f"its binding {version} does not load: {last_words(error)}"
-    return None
+    failure = how_it_fails(_import_ccl, timeout_seconds=_IMPORT_SECONDS) or why_not_loaded(_import_ccl)
+    return f"its binding {version} does not load: {failure}" if failure else None
 
 
 def _import_ccl() -> None:
     importlib.import_module(_MODULE)
-
-
-def _version_of(*distributions: str) -> str | None:
-    for name in distributions:
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
-
-
-def _minor(version: str) -> list[str]:
-    return version.split("+")[0].split(".")[:2]

@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 from . import distributed
-from .errors import BadConfigError, last_words
+from .errors import BadConfigError
+from .torch_builds import minor, version_of, why_not_loaded
 from .trial import how_it_fails
 
 DISTRIBUTION = "intel_extension_for_pytorch"
@@ -43,9 +44,12 @@ def load_in_all_ranks(*, first_of_worker: bool) -> str | None:
     """
     problem = misfit()
     if problem is None and first_of_worker:
-        failure = how_it_fails(_import, timeout_seconds=_IMPORT_SECONDS)
-        problem = f"it does not load: {failure}" if failure else None
-    return _one_for_all(problem) or _one_for_all(_load())
+        problem = _does_not_load(how_it_fails(_import, timeout_seconds=_IMPORT_SECONDS))
+    return _one_for_all(problem) or _one_for_all(_does_not_load(why_not_loaded(_import)))
+
+
+def _does_not_load(failure: str | None) -> str | None:
+    return f"it does not load: {failure}" if failure else None
 
 
 def insist(problem: str | None) -> None:
@@ -69,25 +73,11 @@ def _one_for_all(problem: str | None) -> str | None:
 
 def misfit() -> str | None:
     """Why the installed versions do not go together; None where they do."""
-    try:
-        version, torch_version = (importlib.metadata.version(name) for name in (DISTRIBUTION, "torch"))
-    except importlib.metadata.PackageNotFoundError:
+    version, torch_version = version_of(DISTRIBUTION), importlib.metadata.version("torch")
+    if version is None:
         return "it is not installed in this image"
-    if _minor(version) != _minor(torch_version):
-        fits = ".".join(_minor(version))
-        return f"version {version} works with torch {fits} alone, this image has {torch_version}"
-    return None
-
-
-def _minor(version: str) -> list[str]:
-    return version.split("+")[0].split(".")[:2]
-
-
-def _load() -> str | None:
-    try:
-        _import()
-    except Exception as error:  # a broken native library shows in many ways
-        return f"it does not load: {last_words(error)}"
+    if minor(version) != minor(torch_version):
+        return f"version {version} works with torch {minor(version)} alone, this image has {torch_version}"
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -47,23 +47,7 @@ def build_training(
         seed=parameters.seed,
     )
     _set_padding(model, processor)
-
-    def backward(model: nn.Module, rows: Sequence[int], precision: Precision) -> None:
-        with precision.autocast():
-            loss, _ = summed_loss(model, samples.batch(rows, epoch=0), task=task)
-        loss.backward()
-
-    with kept_buffers(model):
-        unused = freeze_unused(model, backward=lambda: backward(model, [0], FP32))
-        # That made the threads, and what is measured next should run where the run itself will.
-        place_threads(plan, local_rank=environment.local_rank)
-        choice = choose(
-            model,
-            make_optimizer=lambda model: make_optimizer(model, parameters=parameters),
-            work=Work(backward, rows=_typical_rows(samples.lengths, parameters, environment=environment)),
-            config=config,
-            environment=environment,
-        )
+    choice, unused = _try_out(model, samples, task=task, config=config, environment=environment, plan=plan)
     # An extension may have rebuilt it, and put all of it into training mode.
     model, precision = task.ready(choice.model), choice.precision
     model.zero_grad(set_to_none=True)
@@ -80,13 +64,8 @@ def build_training(
         f"training on {prepared.train_rows} rows ({prepared.train_samples} samples) in {steps} steps of "
         f"{parameters.batch_size}, {environment.world_size} ranks x {torch.get_num_threads()} threads"
     )
-    progress.say(f"{backend.label}: {backend.reason}")
-    progress.say(f"{'warning: ' if precision.emulated else ''}{precision.name}: {precision.reason}")
-    if config.ipex != "Disabled":
-        used = "used" if choice.extension.used else "not used"
-        progress.say(f"Intel Extension for PyTorch is {used}: {choice.extension.reason}")
-    if unused:
-        progress.say(f"not trained, as the task does not use them: {', '.join(unused)}")
+    for line in _in_words(choice, backend=backend, config=config, unused=unused):
+        progress.say(line)
     # Dropout differs between ranks, and begins at the same point whatever was probed before.
     torch.manual_seed(parameters.seed + environment.rank)
     return Training(
@@ -130,6 +109,51 @@ def _typical_rows(
     typical = by_size[len(by_size) // 2]
     mine = typical.slice_of(environment.rank, world_size=environment.world_size) or typical.rows[:1]
     return micro_batches(mine, pieces=parameters.accumulation_steps)[0]
+
+
+def _try_out(
+    model: nn.Module,
+    samples: Samples,
+    *,
+    task: Task,
+    config: TrainingConfig,
+    environment: Environment,
+    plan: Plan | None,
+) -> tuple[Choice, list[str]]:
+    """What all ranks decide by computing with the model, and the names of the parameters that they freeze."""
+    parameters = config.hyperparameters
+
+    def backward(model: nn.Module, rows: Sequence[int], precision: Precision) -> None:
+        with precision.autocast():
+            loss, _ = summed_loss(model, samples.batch(rows, epoch=0), task=task)
+        loss.backward()
+
+    with kept_buffers(model):
+        unused = freeze_unused(model, backward=lambda: backward(model, [0], FP32))
+        # That made the threads, and what is measured next should run where the run itself will.
+        place_threads(plan, local_rank=environment.local_rank)
+        choice = choose(
+            model,
+            make_optimizer=lambda model: make_optimizer(model, parameters=parameters),
+            work=Work(backward, rows=_typical_rows(samples.lengths, parameters, environment=environment)),
+            config=config,
+            environment=environment,
+        )
+    return choice, unused
+
+
+def _in_words(
+    choice: Choice, *, backend: Backend, config: TrainingConfig, unused: Sequence[str]
+) -> Iterator[str]:
+    """The decisions for people, a line each. `unused`: parameters that are not trained."""
+    precision, extension = choice.precision, choice.extension
+    yield f"{backend.label}: {backend.reason}"
+    yield f"{'warning: ' if precision.emulated else ''}{precision.name}: {precision.reason}"
+    if config.ipex != "Disabled":
+        used = "used" if extension.used else "not used"
+        yield f"Intel Extension for PyTorch is {used}: {extension.reason}"
+    if unused:
+        yield f"not trained, as the task does not use them: {', '.join(unused)}"
 
 
 def _decisions(choice: Choice, *, backend: Backend) -> dict[str, object]:
