@@ -12,6 +12,7 @@ from xeontrain_operator.api.v1alpha1 import (
     ResultStatus,
     TriState,
     WorkersStatus,
+    WorkerStatus,
     XeonTrainJobStatus,
 )
 from xeontrain_operator.builders.names import claim_name, log_config_map_name
@@ -60,13 +61,14 @@ def live_status(situation: Situation, *, acceptance: Acceptance, counted: Counte
     """Of a job that is to run."""
     phase = live_phase(situation)
     started = situation.status.start_time or (c.timestamp(situation.now) if situation.all_run else None)
-    progress = read_progress(situation)
+    progress, entries = read_progress(situation), _worker_entries(situation, counted)
+    conditions = _live_conditions(situation, acceptance=acceptance, counted=counted, phase=phase)
     return _with(
         situation,
         phase=phase,
-        conditions=_live_conditions(situation, acceptance=acceptance, counted=counted, phase=phase),
+        conditions=_judged(situation, conditions, entries=entries),
         workers=count_workers(situation),
-        worker_statuses=_worker_entries(situation, counted),
+        worker_statuses=entries,
         progress=progress if phase in ("Running", "Starting") else stopped_progress(progress),
         cpu=read_cpu(situation),
         restarts=counted.restarts,
@@ -109,16 +111,17 @@ def ended_status(situation: Situation, *, outcome: Outcome, counted: Counted) ->
     finished = Word(status="False", reason=c.FINISHED, message="The job has ended; its children go next.")
     conditions = _set(situation, conditions, c.RUNNING, finished)
     progress, workers = read_progress(situation), situation.spec.workers
+    entries = _worker_entries(situation, counted)
     everyone = WorkersStatus(desired=workers, ready=workers, display=f"{workers}/{workers}")
     return _with(
         situation,
         phase="Succeeded" if outcome.succeeded else "Failed",
         workers=everyone if outcome.succeeded else count_workers(situation),
-        conditions=_judged(situation, conditions, counted=counted, verdict=outcome.verdict),
+        conditions=_judged(situation, conditions, entries=entries, verdict=outcome.verdict),
         progress=finished_progress(progress) if outcome.succeeded else stopped_progress(progress),
         cpu=read_cpu(situation),
         restarts=_all_failures(counted, outcome),
-        worker_statuses=_worker_entries(situation, counted),
+        worker_statuses=entries,
         result=_result(situation, outcome),
         usage=add_usage(situation),
         completion_time=c.timestamp(situation.now),
@@ -167,7 +170,7 @@ def _live_conditions(
     for type_, word in words:
         if word is not None:
             conditions = _set(situation, conditions, type_, word)
-    return _judged(situation, conditions, counted=counted)
+    return conditions
 
 
 def _with_children(situation: Situation, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
@@ -238,13 +241,13 @@ def _judged(
     situation: Situation,
     conditions: tuple[Condition, ...],
     *,
-    counted: Counted,
+    entries: tuple[WorkerStatus, ...],
     verdict: Verdict | None = None,
 ) -> tuple[Condition, ...]:
     """With what the launchers say of their CPUs; what was found before stands while they are silent."""
     conditions = _pinned(situation, conditions, verdict=verdict)
     found = {
-        c.CPU_UNIFORM: judge_uniform(situation, entries=_worker_entries(situation, counted)),
+        c.CPU_UNIFORM: judge_uniform(situation, entries=entries),
         c.PRECISION_NATIVE: judge_precision(situation),
     }
     for type_, finding in found.items():
@@ -258,8 +261,7 @@ def _pinned(
 ) -> tuple[Condition, ...]:
     found = judge_pinning(situation, verdict=verdict)
     if found is not None:
-        word = Word(status=found.status, reason=found.reason, message=found.message)
-        return _set(situation, conditions, c.CPU_PINNED, word)
+        return _set(situation, conditions, c.CPU_PINNED, found)
     if c.find_condition(conditions, c.CPU_PINNED) is not None:
         return conditions
     message = "Not known before all workers have reported their CPUs."
@@ -271,7 +273,7 @@ def _pinned(
     )
 
 
-def _worker_entries(situation: Situation, counted: Counted) -> Any:
+def _worker_entries(situation: Situation, counted: Counted) -> tuple[WorkerStatus, ...]:
     entries = list_workers(situation, counted=counted)
     if wait_seconds(situation) is None:
         return entries

@@ -27,19 +27,14 @@ def status_document(
     trouble: Optional[Trouble],
 ) -> dict[str, Any]:
     """The contract's `/status`; `coordinator` is None on all workers but 0, which then leave out its keys."""
-    document: dict[str, Any] = {
-        "contract": CONTRACT_VERSION,
-        "jobUid": settings.job_uid,
-        "worker": settings.worker,
-        "podUid": settings.pod_uid,
-        "state": member.state,
-        "round": current_round(member),
-        "cpu": dict(cpu),
-        "warnings": list(warnings),
-        "progress": progress,
-        "trouble": trouble and trouble.to_json(),
-        "verdict": member.verdict if coordinator is None else coordinator.verdict,
-    }
+    document = _of_anybody(settings, cpu=cpu, trouble=trouble)
+    document.update(
+        state=member.state,
+        round=current_round(member),
+        warnings=list(warnings),
+        progress=progress,
+        verdict=member.verdict if coordinator is None else coordinator.verdict,
+    )
     if coordinator is not None:
         document["members"] = [_member(seat, coordinator) for seat in coordinator.seats]
         document["members"].sort(key=lambda entry: entry["worker"])
@@ -54,7 +49,16 @@ def starting_document(
     settings: Settings, *, cpu: Mapping[str, Any], trouble: Optional[Trouble]
 ) -> dict[str, Any]:
     """`/status` before this launcher knows its own identity: it has no part in the gang yet."""
-    document: dict[str, Any] = {
+    document = _of_anybody(settings, cpu=cpu, trouble=trouble)
+    if settings.worker == 0:
+        document.update(members=[], missing=list(range(settings.workers)), failures=[])
+        document.update(failuresCounted=settings.failures_counted, stragglers=None)
+    return document
+
+
+def _of_anybody(settings: Settings, *, cpu: Mapping[str, Any], trouble: Optional[Trouble]) -> dict[str, Any]:
+    """The keys that all workers have at all times, with what they say while there is no gang."""
+    return {
         "contract": CONTRACT_VERSION,
         "jobUid": settings.job_uid,
         "worker": settings.worker,
@@ -67,10 +71,6 @@ def starting_document(
         "trouble": trouble and trouble.to_json(),
         "verdict": None,
     }
-    if settings.worker == 0:
-        document.update(members=[], missing=list(range(settings.workers)), failures=[])
-        document.update(failuresCounted=settings.failures_counted, stragglers=None)
-    return document
 
 
 def current_round(member: Member) -> int:

@@ -71,7 +71,8 @@ def count(situation: Situation) -> Counted:
     ends = {worker: pod.ends for worker, pod in seen.items() if pod.ends}
     replaced = [worker for worker, pod in seen.items() if pod.replaced]
     # Many that are missing at one time have one cause, as a round that ends has.
-    late = look(situation).late
+    joining = look(situation)
+    late = joining.late
     old = situation.status.restarts or RestartsStatus()
     failures = old.failures + len(rounds) + sum(ends.values()) + bool(late)
     preemptions = old.preemptions + len(replaced)
@@ -79,7 +80,7 @@ def count(situation: Situation) -> Counted:
         *(f"Worker {worker} was replaced with no failure of its own." for worker in replaced),
         *(_round_in_words(failure) for failure in rounds),
         *(_end_in_words(situation, worker) for worker in ends),
-        *([explain_late(situation, late)] if late else []),
+        *([explain_late(situation, joining)] if late else []),
     ]
     restarts = RestartsStatus(
         failures=failures,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from xeontrain_operator.constants import LAUNCHER_PORT
 from xeontrain_operator.reconcile.decision import DeletePod
 from xeontrain_operator.reconcile.observed import Document, WorkerAnswer, is_terminating
 from xeontrain_operator.reconcile.pods import condition, node_of, pod_uid, trainer_status
@@ -33,14 +34,15 @@ GRACE_SECONDS: Final = 10
 # What another worker may say of worker 0 that is held against worker 0.
 _AGAINST_WORKER_ZERO: Final = frozenset({"Refused", "TimedOut", "Unreachable", "NotTheGang"})
 
+_OPEN_THE_WAY: Final = f"Check network policies and firewalls for port {LAUNCHER_PORT} between the workers."
 _REMEDIES: Final = {
     "NameNotFound": "Check the cluster's DNS as that node reaches it.",
-    "Refused": "Check network policies and firewalls for port 29400 between the workers.",
-    "TimedOut": "Check network policies and firewalls for port 29400 between the workers.",
-    "Unreachable": "Check network policies and firewalls for port 29400 between the workers.",
+    "Refused": _OPEN_THE_WAY,
+    "TimedOut": _OPEN_THE_WAY,
+    "Unreachable": _OPEN_THE_WAY,
     "NotTheGang": "Check what else has worker 0's address.",
 }
-_UNASKED: Final = "Check that node, and network policies for port 29400."
+_UNASKED: Final = f"Check that node, and network policies for port {LAUNCHER_PORT}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +93,11 @@ def ask_seconds(situation: Situation) -> float:
     return min(ASK_SECONDS, situation.spec.distributed.timeout_seconds / 2)
 
 
-def explain_late(situation: Situation, late: tuple[int, ...]) -> str:
+def explain_late(situation: Situation, joining: Joining) -> str:
     """Sentences about workers whose time is over: which, where, since when, why, and the remedy."""
-    named = [_late_in_words(situation, worker) for worker in late[:MOST_NAMED]]
+    late = joining.late
+    stuck = {absence.worker for absence in joining.absent if absence.stuck}
+    named = [_late_in_words(situation, worker, stuck=worker in stuck) for worker in late[:MOST_NAMED]]
     more = f" So have {len(late) - MOST_NAMED} more workers." if len(late) > MOST_NAMED else ""
     goes = "Its pod is deleted, and another takes its place."
     go = "Their pods are deleted, and others take their place."
@@ -234,14 +238,13 @@ def _trouble(answer: WorkerAnswer) -> Mapping[str, Any]:
     return found
 
 
-def _late_in_words(situation: Situation, worker: int) -> str:
+def _late_in_words(situation: Situation, worker: int, *, stuck: bool) -> str:
     pod = situation.pods[worker]
     who = f"Worker {worker} (pod {pod['metadata']['name']} on node {node_of(pod)})"
     limit = f"for spec.distributed.timeoutSeconds ({situation.spec.distributed.timeout_seconds} s)"
     if worker == 0:
         return f"{who} has not answered {limit}: {_why_worker_zero(situation)}"
-    absence = next((a for a in look(situation).absent if a.worker == worker), None)
-    if absence is not None and absence.stuck:
+    if stuck:
         return (
             f"{who} has not become free {limit}: its ranks do not end although they were killed. "
             "A file system or a device of its node hangs."

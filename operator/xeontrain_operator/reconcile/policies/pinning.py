@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from xeontrain_operator.api import conditions as c
@@ -13,31 +12,23 @@ from xeontrain_operator.reconcile.qos import explain_shared, is_shared
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.text import counted, quote, sentence
 from xeontrain_operator.reconcile.verdict import Verdict
+from xeontrain_operator.reconcile.word import Word
 
 # What a launcher may say against its CPUs; a word of another version stands for the plainest of them.
 _NOT_ONES_OWN: Final = frozenset({c.SHARED_POOL, c.FRACTIONAL_CPU, c.QUOTA_THROTTLED, c.DISABLED})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pinning:
-    """The condition CPUPinned."""
-
-    status: TriState
-    reason: str
-    message: str
-
-
-def judge_pinning(situation: Situation, *, verdict: Verdict | None = None) -> Pinning | None:
+def judge_pinning(situation: Situation, *, verdict: Verdict | None = None) -> Word | None:
     """None where nothing new is known: what was found while all workers reported then stands.
 
     `verdict`: the job's end, where it is that; a launcher that refused its CPUs says why in it.
     """
     if situation.spec.pinning == "Disabled":
         message = "spec.pinning is Disabled: the workers share their CPUs with others."
-        return Pinning(status="False", reason=c.DISABLED, message=message)
+        return Word(status="False", reason=c.DISABLED, message=message)
     shared = find_not_guaranteed(situation)
     if shared is not None:
-        return Pinning(status="False", reason=c.NOT_GUARANTEED, message=shared)
+        return Word(status="False", reason=c.NOT_GUARANTEED, message=shared)
     refused = _refused(verdict)
     if refused is not None:
         return refused
@@ -55,16 +46,16 @@ def find_not_guaranteed(situation: Situation) -> str | None:
     return None
 
 
-def _refused(verdict: Verdict | None) -> Pinning | None:
+def _refused(verdict: Verdict | None) -> Word | None:
     failure: Mapping[str, Any] = verdict.failure if verdict is not None else {}
     if failure.get("reason") != c.NOT_PINNED or not failure.get("detail"):
         return None
     status: TriState = "Unknown" if failure["detail"] == c.NOT_PROVEN else "False"
     said = f"Worker {failure.get('worker')}: {quote(failure.get('message') or '')}"
-    return Pinning(status=status, reason=_reason(status, failure["detail"]), message=sentence(said))
+    return Word(status=status, reason=_reason(status, failure["detail"]), message=sentence(said))
 
 
-def _by_workers(cpus: Mapping[int, Mapping[str, Any]], situation: Situation) -> Pinning | None:
+def _by_workers(cpus: Mapping[int, Mapping[str, Any]], situation: Situation) -> Word | None:
     """One worker's word is enough against, all are needed for."""
     no = next((worker for worker, cpu in cpus.items() if cpu.get("exclusive") == "False"), None)
     if no is not None:
@@ -77,13 +68,13 @@ def _by_workers(cpus: Mapping[int, Mapping[str, Any]], situation: Situation) -> 
     each = situation.spec.resources.cpu
     who = "The worker has" if situation.spec.workers == 1 else f"Each of {situation.spec.workers} workers has"
     message = f"{who} {counted(each, 'CPU')} of its own.{_changes(cpus)}"
-    return Pinning(status="True", reason=c.EXCLUSIVE, message=message)
+    return Word(status="True", reason=c.EXCLUSIVE, message=message)
 
 
-def _word(status: TriState, worker: int, cpu: Mapping[str, Any]) -> Pinning:
+def _word(status: TriState, worker: int, cpu: Mapping[str, Any]) -> Word:
     said = cpu.get("message") or cpu.get("reason") or "its launcher gives no reason"
     message = sentence(f"Worker {worker}: {quote(said)}") + _changes({worker: cpu})
-    return Pinning(status=status, reason=_reason(status, cpu.get("reason")), message=message)
+    return Word(status=status, reason=_reason(status, cpu.get("reason")), message=message)
 
 
 def _reason(status: TriState, said: object) -> str:
