@@ -158,15 +158,7 @@ def scaling_rows(setting: Setting) -> list[Row]:
     for batch_size, target in SCALING_TARGETS.items() if setting.host.cores >= 2 else ():
         steps = scaling_steps(setting, batch_size) + WARMUP
         training = mail_training(batch_size=batch_size, length=SHORT_TEXT, max_steps=steps)
-        two, one = (
-            Contender(
-                workers_of_one_cpu(workers),
-                _local_job(workers, training=training),
-                ranks=workers,
-                batch_size=batch_size,
-            )
-            for workers in (2, 1)
-        )
+        two, one = _two_and_one(training, batch_size=batch_size)
         rows.append(
             Row(
                 title=f"MiniLM, built-in task, global batch {batch_size}",
@@ -181,20 +173,26 @@ def scaling_rows(setting: Setting) -> list[Row]:
     return rows
 
 
-def image_scaling_rows(setting: Setting) -> list[Row]:
-    """ResNet-50 by the built-in task, by one worker of one CPU and by two."""
-    if setting.host.cores < 2:
-        return []
-    training = picture_training(_pictures(setting), max_steps=setting.amount.steps + WARMUP)
+def _two_and_one(training: Document, *, batch_size: int) -> tuple[Contender, Contender]:
+    """The same training by two workers of one CPU, and by one."""
     two, one = (
         Contender(
             workers_of_one_cpu(workers),
             _local_job(workers, training=training),
             ranks=workers,
-            batch_size=BATCH_SIZE,
+            batch_size=batch_size,
         )
         for workers in (2, 1)
     )
+    return two, one
+
+
+def image_scaling_rows(setting: Setting) -> list[Row]:
+    """ResNet-50 by the built-in task, by one worker of one CPU and by two."""
+    if setting.host.cores < 2:
+        return []
+    training = picture_training(_pictures(setting), max_steps=setting.amount.steps + WARMUP)
+    two, one = _two_and_one(training, batch_size=BATCH_SIZE)
     work = {
         contender.name: Work(RESNET, PIXELS, setting.host.number_formats[-1], cpus=contender.ranks)
         for contender in (two, one)

@@ -7,19 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from ..gang.messages import Refusal
-from ..machine import (
-    INTEL_OPENMP_NAMES,
-    TCMALLOC_NAMES,
-    Machine,
-    MachineError,
-    find_interface,
-    find_library,
-    format_cpus,
-    interface_names,
-    missing_preloads,
-    read_machine,
-)
-from ..plan import Plan, PlanError, PlanRequest, auto_ranks, make_plan
+from ..machine import Machine, MachineError, format_cpus, read_machine
+from ..plan import Plan, PlanError, PlanRequest, auto_ranks, look_around, make_plan
 from .exclusive import Exclusiveness, judge_exclusive
 from .files import read_json
 from .settings import Settings
@@ -119,8 +108,12 @@ class Layout:
 
     def _plan(self, machine: Machine, ranks: Optional[int]) -> Plan:
         settings = self._settings
-        pod_interface = find_interface(settings.pod_ip)
-        openmp = find_library(INTEL_OPENMP_NAMES, environ=self._environ) if self._asks_for_ipex else None
+        found = look_around(
+            self._environ,
+            address=settings.pod_ip,
+            interface=settings.interface,
+            ipex=self._asks_for_ipex,
+        )
         return make_plan(
             machine,
             PlanRequest(
@@ -130,14 +123,9 @@ class Layout:
                 ccl_workers_per_rank=settings.ccl_workers_per_rank,
                 cpu_limit_millis=settings.cpu_limit_millis,
                 pinning=settings.pinning,
-                interface=settings.interface or pod_interface,
-                pod_interface=pod_interface,
-                interfaces=interface_names(),
                 backend=settings.backend,
                 environ=self._environ,
-                missing_preloads=missing_preloads(self._environ),
-                tcmalloc=find_library(TCMALLOC_NAMES, environ=self._environ),
-                intel_openmp=openmp,
+                **found,
             ),
         )
 

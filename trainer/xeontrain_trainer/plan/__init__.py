@@ -13,6 +13,7 @@ from __future__ import annotations
 from .layout import PlanError, agree_ranks, auto_ranks, largest_ranks
 from .make import make_plan
 from .model import Plan, PlanRequest, RankPlan, plan_from_json
+from .surroundings import look_around
 
 __all__ = [
     "Plan",
@@ -22,6 +23,7 @@ __all__ = [
     "agree_ranks",
     "auto_ranks",
     "largest_ranks",
+    "look_around",
     "make_plan",
     "plan_from_json",
 ]

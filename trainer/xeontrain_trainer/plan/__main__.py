@@ -14,23 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Optional
 
 from .. import contract
-from ..machine import (
-    INTEL_OPENMP_NAMES,
-    TCMALLOC_NAMES,
-    Machine,
-    MachineError,
-    find_interface,
-    find_library,
-    format_cpus,
-    interface_names,
-    missing_preloads,
-    open_tree,
-    parse_cpus,
-    read_machine,
-)
+from ..machine import Machine, MachineError, format_cpus, open_tree, parse_cpus, read_machine
 from .explain import choose_ranks, document, request_of
 from .layout import PlanError
 from .make import make_plan
+from .surroundings import Surroundings, look_around
 
 
 class UsageError(Exception):
@@ -101,18 +89,11 @@ def first_cpus(machine: Machine, *, number: int) -> Iterable[int]:
     return [cpu.number for core in machine.cores for cpu in core][:number]
 
 
-def _found(environ: Mapping[str, str], *, options: argparse.Namespace) -> dict[str, object]:
-    """What the launcher looks for around it. Libraries belong to the image, so they are looked for here even
-    where the machine is a recorded one; the network only in a pod."""
+def _found(environ: Mapping[str, str], *, options: argparse.Namespace) -> Surroundings:
     address = environ.get(contract.ENV_POD_IP, "")
     named: Optional[str] = environ.get(contract.ENV_INTERFACE, "").strip() or None
-    return {
-        "interface": named or find_interface(address),
-        "interfaces": interface_names() if address and not options.environ else None,
-        "missing_preloads": missing_preloads(environ),
-        "tcmalloc": find_library(TCMALLOC_NAMES, environ=environ),
-        "intel_openmp": find_library(INTEL_OPENMP_NAMES, environ=environ) if options.ipex else None,
-    }
+    in_pod = bool(address) and not options.environ
+    return look_around(environ, address=address, interface=named, ipex=options.ipex, in_pod=in_pod)
 
 
 if __name__ == "__main__":

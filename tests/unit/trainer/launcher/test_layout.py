@@ -11,15 +11,15 @@ import pytest
 from xeontrain_trainer.launcher import layout
 from xeontrain_trainer.launcher.layout import Layout
 from xeontrain_trainer.launcher.settings import Settings
-from xeontrain_trainer.machine import Machine, MachineError
-from xeontrain_trainer.plan import PlanError
+from xeontrain_trainer.machine import INTEL_OPENMP_NAMES, TCMALLOC_NAMES, Machine, MachineError
+from xeontrain_trainer.plan import PlanError, surroundings
 
 from tests.unit.trainer.launcher.loopback import Gang
 from tests.unit.trainer.machines import build
 
 GRANTED = build(cores=8, granted=range(4))
 OPENMP, TCMALLOC = "/opt/libiomp5.so", "/opt/libtcmalloc.so.4"
-LIBRARIES = {layout.INTEL_OPENMP_NAMES: OPENMP, layout.TCMALLOC_NAMES: TCMALLOC}
+LIBRARIES = {INTEL_OPENMP_NAMES: OPENMP, TCMALLOC_NAMES: TCMALLOC}
 
 
 def _settings(folder: Path, **settings: object) -> Settings:
@@ -29,7 +29,7 @@ def _settings(folder: Path, **settings: object) -> Settings:
 
 def _machine(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Machine]) -> None:
     monkeypatch.setattr(layout, "read_machine", read)
-    monkeypatch.setattr(layout, "find_library", lambda names, environ: LIBRARIES[names])
+    monkeypatch.setattr(surroundings, "find_library", lambda names, environ: LIBRARIES[names])
 
 
 def test_a_round_is_planned_on_the_cpus_of_its_moment(

@@ -13,6 +13,7 @@ import pytest
 from xeontrain_trainer.launcher.layout import Layout
 from xeontrain_trainer.launcher.settings import Settings
 from xeontrain_trainer.machine import format_cpus
+from xeontrain_trainer.plan import surroundings
 from xeontrain_trainer.plan.__main__ import first_cpus, main
 
 from tests.unit.trainer.launcher.loopback import Gang
@@ -47,6 +48,21 @@ def test_in_a_pod_it_is_the_launchers_plan(
         (rank["rank"], tuple(rank["computeCpus"]), tuple(rank["commCpus"]), rank["env"])
         for rank in document["ranks"]
     ] == [(r.local_rank, r.compute_cpus, r.comm_cpus, dict(r.environment)) for r in plan.ranks]
+
+
+def test_in_a_pod_it_refuses_what_the_launcher_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The loopback between several workers: only the pod's own interface tells that it leads nowhere."""
+    monkeypatch.setattr(surroundings, "find_interface", lambda address: "eth0")
+    monkeypatch.setattr(surroundings, "interface_names", lambda: ("eth0", "lo"))
+    gang = Gang(tmp_path, workers=2, command=["true"], INTERFACE="lo")
+    environ = gang.environ(gang.make_pod(0))
+    refusal = Layout(Settings.from_environ(environ), environ=environ).refusal
+    monkeypatch.setattr("os.environ", environ)
+    assert main([]) == 78
+    assert refusal is not None
+    assert capsys.readouterr().err.strip() == refusal.message
 
 
 def test_it_runs_on_its_own(tmp_path: Path) -> None:
