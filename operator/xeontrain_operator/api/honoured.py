@@ -37,11 +37,6 @@ _ROWS: Final = (
         "the run begins at its first step",
     ),
     _Row(
-        "spec.runPolicy.gracePeriodSeconds",
-        lambda s: s.run_policy.grace_period_seconds != _DEFAULT_POLICY.grace_period_seconds,
-        "the pod gets it, but ranks that are asked to stop have 5 s, since no checkpoints are written yet",
-    ),
-    _Row(
         "spec.runPolicy.suspend",
         lambda s: s.run_policy.suspend,
         "the pods go, but the resumed run begins at its first step, since no checkpoints are written yet",

@@ -5,6 +5,8 @@ Rules that everything rests on:
 - A round opens only when all N members report to this very coordinator that no rank of theirs is alive, and
   that they will never start a round as high as any that is known (`fence`).
 - Success is the success of all N in one round. A verdict never changes; with one, no round ever opens.
+- A member that is to leave has the ranks of all workers asked to save. What ends with 0 after that has
+  succeeded only where rank 0 had finished.
 - A member's silence counts only while the coordinator itself was awake.
 """
 
@@ -92,6 +94,7 @@ class Coordinator:
     `take_effects()`, and sends `answer(report)`; an answer that is not `urgent` may be held until `revision`
     changes, at most a period.
     `ranks_per_worker`: None for Auto. `agree_ranks`: ranks a worker, from what the members report.
+    `has_begun`: whether the ranks of the round have anything to save yet.
     `highest`: of worker 0's emptyDir and storage. `verdict`: from the marker.
     """
 
@@ -105,6 +108,7 @@ class Coordinator:
         agree_ranks: Callable[[list[int]], int],
         master_addr: str,
         backoff_limit: int,
+        has_begun: Callable[[], bool] = lambda: True,
         failures_counted: int = 0,
         highest: int = 0,
         verdict: Optional[Mapping[str, Any]] = None,
@@ -124,6 +128,7 @@ class Coordinator:
         self._agree_ranks = agree_ranks
         self._master_addr = master_addr
         self._backoff_limit = backoff_limit
+        self._has_begun = has_begun
         self._clock = AwakeClock()
         self._patient = False
         self._preparing = False
@@ -147,6 +152,11 @@ class Coordinator:
         if self.round is not None and not self.round.ending:
             return self.round.number - 1
         return self.highest
+
+    @property
+    def busy(self) -> bool:
+        """Whether a round is not over yet, or a verdict not published."""
+        return self.round is not None or (self._decision is not None and self.verdict is None)
 
     def seen_seconds_ago(self, seat: Seat) -> float:
         """Seconds since the seat's last report, as far as the coordinator was awake."""
@@ -260,11 +270,25 @@ class Coordinator:
             return m.SUPERSEDED, None, None
         live = self.round
         if live is not None and not live.ending and live.members[report.worker] == report.identity:
-            if report.round == live.order.round or report.worker in live.succeeded:
-                return m.WAIT, None, None
-            return m.RUN, live.order, None
+            return self._judge_in_round(live, report)
+        if report.alive and report.asked:
+            # Its ranks save and have a deadline of their own: of this round, or of an earlier coordinator's.
+            return m.WAIT, None, None
+        if live is not None and live.asked and report.alive and report.round == live.order.round:
+            return m.SAVE, None, report.round
         if report.alive and report.round is not None and not self._lets_run(report.round):
             return m.STOP, None, report.round
+        return m.WAIT, None, None
+
+    def _judge_in_round(
+        self, live: LiveRound, report: Report
+    ) -> tuple[str, Optional[Order], Optional[RoundId]]:
+        if report.worker in live.succeeded:
+            return m.WAIT, None, None
+        if report.round != live.order.round:
+            return m.RUN, live.order, None
+        if live.asked and report.alive and not report.asked:
+            return m.SAVE, None, report.round
         return m.WAIT, None, None
 
     def _lets_run(self, round_id: RoundId) -> bool:
@@ -309,23 +333,25 @@ class Coordinator:
         if live is None or live.members[report.worker] != report.identity or report.worker in live.succeeded:
             return
         if report.round == live.order.round:
+            live.joined.add(report.worker)
             self._follow_member(live, report)
         elif report.highest >= live.number:
             # It will never start this round: it was told of its end first, or a rival gave it a later one.
             live.ended.add(report.worker)
             self._end_round(ends.LOST)
         if report.leaving and report.worker not in live.succeeded:
-            self._end_round(ends.INTERRUPTED)
+            self._ask_to_save(live)
+
+    def _ask_to_save(self, live: LiveRound) -> None:
+        if live.ask(self._clock.seconds, begun=self._has_begun()):
+            self.revision += 1
 
     def _follow_member(self, live: LiveRound, report: Report) -> None:
         live.add_failures(report.failures)
         if report.failures:
             self._end_round(ends.FAILED)
-        if report.outcome == m.SUCCESS:
-            live.succeeded.add(report.worker)
+        live.take_outcome(report)
         live.finishes(report, self._clock.seconds)
-        if report.outcome is not None:
-            live.ended.add(report.worker)
         if report.outcome == m.STOPPED and not live.ending:
             self._end_round(ends.LOST)
 
@@ -340,7 +366,7 @@ class Coordinator:
         if patient != self._patient:
             self._patient = patient
             self.revision += 1
-        if live is not None and not live.ending and len(live.succeeded) == self.workers:
+        if live is not None and live.has_succeeded:
             self._decide(Decision(outcome=v.SUCCEEDED, round=live.number, failures=self.failures_counted))
         elif live is not None and live.concluded(self._clock.seconds):
             self._conclude(live)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from .identity import Identity
-from .messages import Order, RankFailure, Report
+from .messages import SUCCESS, YIELDED, Order, RankFailure, Report
 from .timing import CAUSE_GRACE_SECONDS, NAME_CAUSE_SECONDS
 
 FAILED = "failed"
@@ -22,6 +22,9 @@ class LiveRound:
     done with it, whatever becomes of their launchers. `ended`: workers of which it is known that no rank of
     it runs or ever will. `ending_since`: awake time at which it became known to end, None while it may still
     succeed.
+    `joined`: workers that have taken the order. `asked`: all ranks are asked to save and end; the round may
+    still succeed, where they had finished. `yielded`: ranks of a worker ended with 0 after they were asked.
+    `finished`: rank 0 has left its final metrics.
     `finishing_since`: awake time at which the first rank was known to have succeeded. `unfinished`: by
     worker, ranks that still run although others of that worker have succeeded.
     """
@@ -34,6 +37,10 @@ class LiveRound:
     ending_since: Optional[float] = None
     lost: bool = False
     interrupted: bool = False
+    joined: set[int] = field(default_factory=set)
+    asked: bool = False
+    yielded: bool = False
+    finished: bool = False
     finishing_since: Optional[float] = None
     unfinished: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
@@ -55,6 +62,32 @@ class LiveRound:
             return False
         self.ending_since = awake
         return True
+
+    def ask(self, awake: float, *, begun: bool) -> bool:
+        """A worker is to end: all ranks are asked to save; True where that is news. Where they have nothing
+        to save, such as those that wait for one that was never started, the round ends."""
+        self.interrupted = True
+        if self.ending or self.asked:
+            return False
+        if not begun or len(self.joined) < len(self.members):
+            return self.end(INTERRUPTED, awake)
+        self.asked = True
+        return True
+
+    def take_outcome(self, report: Report) -> None:
+        """How it ended in a worker. An exit 0 after a stop request is a success where rank 0 had finished."""
+        if report.outcome in (SUCCESS, YIELDED):
+            self.succeeded.add(report.worker)
+            self.yielded = self.yielded or report.outcome == YIELDED
+        self.finished = self.finished or report.finished
+        if report.outcome is not None:
+            self.ended.add(report.worker)
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether all workers have, and it was not cut short."""
+        whole = not self.yielded or self.finished
+        return not self.ending and len(self.succeeded) == len(self.members) and whole
 
     def add_failures(self, failures: tuple[RankFailure, ...]) -> None:
         """What a worker's report tells of ranks that ended badly; told again and again, noted once."""
@@ -86,12 +119,13 @@ class LiveRound:
         """Whether its cause may be named: all members have told of its end, or time is up.
 
         While all that is known are closed connections the cause is still to come: from a member that has not
-        told yet, or by its silence (it died whole, which is not this round's failure).
+        told yet, or by its silence (it died whole, which is not this round's failure). Ranks that save end by
+        themselves, or at a deadline.
         """
-        if self.ending_since is None:
-            return False
         if len(self.ended) == len(self.members):
-            return True
+            return not self.has_succeeded
+        if self.ending_since is None or self.asked:
+            return False
         return self._explained() and awake - self.ending_since >= NAME_CAUSE_SECONDS
 
     def patient(self, awake: float) -> bool:
@@ -108,7 +142,7 @@ class LiveRound:
     def kind(self) -> str:
         """How it ended. A stop request or a lost member explains any failure beside it, so none is
         counted."""
-        if self.interrupted:
+        if self.interrupted or self.yielded:
             return INTERRUPTED
         if self.lost or not self.failures:
             return LOST

@@ -6,6 +6,7 @@ Rules that everything rests on:
   order starts nothing.
 - Ranks of an earlier round are gone before ranks of a later one start.
 - It never gives up on a silent worker 0: its ranks run on, and it goes on reporting.
+- Ranks that are to save are asked by the gang's word, in all workers or in none, and have until a deadline.
 - A verdict, once known, is kept and told to whoever asks.
 """
 
@@ -18,7 +19,7 @@ from typing import Any, Optional, Union
 from . import messages as m
 from .identity import Identity, RoundId, started_later
 from .messages import Answer, Order, RankFailure, Refusal, Report
-from .timing import CAUSE_GRACE_SECONDS, Timing
+from .timing import CAUSE_GRACE_SECONDS, RANK_STOP_SECONDS, Timing
 
 MAX_RIVALS = 8
 
@@ -32,9 +33,19 @@ class StartRanks:
 
 @dataclass(frozen=True)
 class StopRanks:
-    """End the ranks of this round: SIGTERM, and SIGKILL after RANK_STOP_SECONDS."""
+    """End the ranks of this round: SIGTERM, and SIGKILL after `grace_seconds`; 0: SIGKILL at once."""
 
     round: RoundId
+    grace_seconds: float = RANK_STOP_SECONDS
+
+
+@dataclass(frozen=True)
+class AskRanks:
+    """Ask the ranks of this round to save and end. `alone`: without the gang's word, so that ranks of other
+    workers are not asked; raise the flag only, on which ranks agree among themselves."""
+
+    round: RoundId
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class KeepVerdict:
     document: Mapping[str, Any]
 
 
-MemberEffect = Union[StartRanks, StopRanks, RememberRound, KeepVerdict]
+MemberEffect = Union[StartRanks, StopRanks, AskRanks, RememberRound, KeepVerdict]
 
 
 class Member:
@@ -60,6 +71,7 @@ class Member:
     Whoever drives it calls `tick` (at `stop_at`), `receive` and the `ranks_...` methods as things happen,
     then performs `take_effects()` in their order, and sends `make_report` whenever `report_due` says so.
     `highest`: the highest round in the emptyDir. `verdict`: from the marker. `park_only`: never join a round.
+    `save_seconds`: how long ranks that are asked to save have before they are killed.
     """
 
     def __init__(
@@ -73,6 +85,7 @@ class Member:
         highest: int = 0,
         verdict: Optional[Mapping[str, Any]] = None,
         park_only: bool = False,
+        save_seconds: float = RANK_STOP_SECONDS,
     ) -> None:
         self.identity = identity
         self.round: Optional[RoundId] = None
@@ -88,9 +101,11 @@ class Member:
         self._timing = timing
         self._ranks = ranks
         self._park_only = park_only
+        self._save_seconds = save_seconds
         self._refusal: Optional[Refusal] = None
         self._running = False
         self._stopping = False
+        self._asked = self._asked_alone = self._finished = False
         self._outcome: Optional[str] = None
         self._failures: tuple[RankFailure, ...] = ()
         self._succeeded: set[int] = set()
@@ -99,13 +114,14 @@ class Member:
         self._answered = 0
         self._due_at = 0.0
         self._stop_at: Optional[float] = None
+        self._kill_at: Optional[float] = None
         self._changed = True
         self._effects: list[MemberEffect] = []
 
     @property
     def state(self) -> str:
         """The contract's `state`."""
-        if self._stopping:
+        if self._stopping or (self.alive and (self._asked or self._asked_alone)):
             return m.STOPPING
         if self.alive:
             return m.RUNNING if self._running else m.STARTING
@@ -135,7 +151,8 @@ class Member:
 
     def stop_at(self) -> float:
         """When `tick` will end the ranks; infinity while nothing is planned."""
-        return float("inf") if self._stop_at is None else self._stop_at
+        planned = (at for at in (self._stop_at, self._kill_at) if at is not None)
+        return min(planned, default=float("inf"))
 
     def make_report(self, now: float) -> Report:
         """The report to send now; the next one is due a period later."""
@@ -155,6 +172,8 @@ class Member:
             outcome=self._outcome,
             failures=self._failures,
             leaving=self.leaving,
+            asked=self._asked,
+            finished=self._finished,
             refusal=self._refusal,
             coordinator=self.best_coordinator(now),
             cpu=self.cpu,
@@ -197,7 +216,7 @@ class Member:
         if answer.kind != m.ELSEWHERE:
             self._hear(answer.coordinator, now)
         self._raise_highest(answer.fence)
-        self._obey(answer)
+        self._obey(answer, now)
 
     def _receive_from_outranked(self, answer: Answer) -> None:
         """An older coordinator may still tell a verdict, unless this worker has obeyed a later round
@@ -212,7 +231,7 @@ class Member:
         if len(self._heard) > MAX_RIVALS:
             del self._heard[min(self._heard, key=lambda identity: self._heard[identity])]
 
-    def _obey(self, answer: Answer) -> None:
+    def _obey(self, answer: Answer, now: float) -> None:
         if self.verdict is not None:
             return
         away = answer.kind == m.SUPERSEDED or (answer.kind == m.ELSEWHERE and self._worker == 0)
@@ -225,6 +244,8 @@ class Member:
             self.adopt(answer.verdict)
         elif answer.kind == m.STOP and answer.round == self.round:
             self._stop()
+        elif answer.kind == m.SAVE and answer.round == self.round:
+            self._ask(now)
         elif answer.kind == m.RUN and answer.order is not None:
             self._take_order(answer.order)
 
@@ -245,18 +266,31 @@ class Member:
         self.round = order.round
         self.alive = True
         self._running = self._stopping = False
+        self._asked = self._asked_alone = self._finished = False
         self._outcome = None
         self._failures = ()
         self._succeeded = set()
         self._changed = True
         self._effects.append(StartRanks(order))
 
-    def _stop(self) -> None:
+    def _stop(self, *, grace_seconds: float = RANK_STOP_SECONDS) -> None:
         if self.alive and not self._stopping and self.round is not None:
             self._stopping = True
-            self._stop_at = None
+            self._stop_at = self._kill_at = None
             self._changed = True
-            self._effects.append(StopRanks(self.round))
+            self._effects.append(StopRanks(self.round, grace_seconds))
+
+    def _ask(self, now: float) -> None:
+        """The gang's word: the ranks of all workers save and end, and have until the deadline for it."""
+        if self.alive and not self._stopping and not self._asked and self.round is not None:
+            self._asked = True
+            self._changed = True
+            self._plan_kill(now)
+            self._effects.append(AskRanks(self.round))
+
+    def _plan_kill(self, now: float) -> None:
+        if self.alive and not self._stopping and self._kill_at is None:
+            self._kill_at = now + self._save_seconds
 
     def _raise_highest(self, number: int) -> None:
         if number > self.highest:
@@ -266,7 +300,9 @@ class Member:
 
     def tick(self, now: float) -> None:
         """Time has passed."""
-        if now >= self.stop_at():
+        if self._kill_at is not None and now >= self._kill_at:
+            self._stop(grace_seconds=0.0)
+        elif now >= self.stop_at():
             self._stop()
 
     def ranks_started(self, round_id: RoundId) -> None:
@@ -297,30 +333,40 @@ class Member:
         elif self._stop_at is None and not self._stopping:
             self._stop_at = now + CAUSE_GRACE_SECONDS
 
-    def ranks_ended(self, round_id: RoundId) -> None:
-        """No rank of the round is alive here any more."""
+    def ranks_ended(self, round_id: RoundId, *, clean: bool, finished: bool = False) -> None:
+        """No rank of the round is alive here any more. `clean`: all have ended with exit code 0. `finished`:
+        rank 0 has left its final metrics."""
         if not self.alive or round_id != self.round:
             return
-        if self._failures:
-            self._outcome = m.FAILED
-        else:
-            self._outcome = m.STOPPED if self._stopping else m.SUCCESS
+        self._outcome = self._judge_end(clean=clean)
+        self._finished = finished
         self.alive = self._running = self._stopping = False
-        self._stop_at = None
+        self._stop_at = self._kill_at = None
         self._changed = True
         if self.verdict is not None:
             self._effects.append(KeepVerdict(self.verdict))
 
-    def request_stop(self) -> None:
-        """SIGTERM: tell the gang. The coordinator ends the round in all workers; `stop_now` does it without
-        it."""
+    def _judge_end(self, *, clean: bool) -> str:
+        if self._failures:
+            return m.FAILED
+        if self._stopping or not clean:
+            return m.STOPPED
+        return m.YIELDED if self._asked or self._asked_alone else m.SUCCESS
+
+    def request_stop(self, now: float) -> None:
+        """SIGTERM: tell the gang, whose word asks the ranks of all workers to save. Without it those here end
+        at the deadline all the same."""
         if not self.leaving:
             self.leaving = True
             self._changed = True
+            self._plan_kill(now)
 
-    def stop_now(self) -> None:
-        """End the ranks here without waiting for the coordinator's word."""
-        self._stop()
+    def ask_alone(self) -> None:
+        """The gang's word has not come: raise the flag for the ranks here."""
+        if self.alive and self.round is not None and not (self._stopping or self._asked or self._asked_alone):
+            self._asked_alone = True
+            self._changed = True
+            self._effects.append(AskRanks(self.round, alone=True))
 
     def refuse(self, refusal: Refusal) -> None:
         """This worker can never run a round: the job ends."""

@@ -24,15 +24,17 @@ STATES = frozenset({WAITING, STARTING, RUNNING, STOPPING, PARKED})
 SUCCESS = "success"
 FAILED = "failed"
 STOPPED = "stopped"
-OUTCOMES = frozenset({SUCCESS, FAILED, STOPPED})
+YIELDED = "yielded"
+OUTCOMES = frozenset({SUCCESS, FAILED, STOPPED, YIELDED})
 
 WAIT = "wait"
 RUN = "run"
 STOP = "stop"
+SAVE = "save"
 DONE = "done"
 SUPERSEDED = "superseded"
 ELSEWHERE = "elsewhere"
-KINDS = frozenset({WAIT, RUN, STOP, DONE, SUPERSEDED, ELSEWHERE})
+KINDS = frozenset({WAIT, RUN, STOP, SAVE, DONE, SUPERSEDED, ELSEWHERE})
 
 REFUSAL_REASONS = frozenset({"NotPinned", "PlanImpossible"})
 
@@ -145,7 +147,10 @@ class Report:
     `ranks`: the most ranks that this worker can hold, or wants where `ranksPerWorker` is Auto.
     `highest`: the highest round it knows of; it will never start that one or a lower one.
     `round`: the round it obeys or has obeyed last, None before the first of this launcher.
-    `alive`: ranks of it may still run. `outcome`: how `round` ended here, None while it has not.
+    `alive`: ranks of it may still run. `outcome`: how `round` ended here, None while it has not; `yielded`
+    where all its ranks ended with 0 after they were asked to save and end.
+    `asked`: the gang's word that they are asked has come. `finished`: rank 0 of `round`, which is here, has
+    left its final metrics.
     `unfinished`: global ranks of it that still run although others of it have succeeded, the first
     MAX_UNFINISHED; None while none has succeeded in this round.
     `leaving`: it has been asked to stop and will not join another round.
@@ -165,6 +170,8 @@ class Report:
     outcome: Optional[str] = None
     failures: tuple[RankFailure, ...] = ()
     leaving: bool = False
+    asked: bool = False
+    finished: bool = False
     refusal: Optional[Refusal] = None
     coordinator: Optional[Identity] = None
     cpu: Optional[Mapping[str, Any]] = None
@@ -189,6 +196,8 @@ class Report:
                 "failures": [failure.to_json() for failure in self.failures],
                 "unfinished": self.unfinished,
                 "leaving": self.leaving,
+                "asked": self.asked,
+                "finished": self.finished,
                 "refusal": self.refusal and self.refusal.to_json(),
                 "coordinator": self.coordinator and self.coordinator.to_json(),
                 "cpu": self.cpu,
@@ -218,6 +227,8 @@ def read_report(payload: bytes) -> Report:
         outcome=outcome,
         failures=tuple(RankFailure.read(failure) for failure in failures),
         leaving=fields.flag("leaving"),
+        asked=fields.flag("asked"),
+        finished=fields.flag("finished"),
         refusal=_optional(fields, "refusal", Refusal.read),
         coordinator=_optional(fields, "coordinator", Identity.read),
         cpu=None if cpu is None else cpu.scalars(limit=16, text_limit=MAX_TEXT),
@@ -237,9 +248,9 @@ class Answer:
     """What the coordinator says to one report.
 
     `sequence`: the report's. `fence`: the highest round that is over; the member must never start it or a
-    lower one. `order` comes with `run`, `round` (the very round that is to end) with `stop`, `verdict` with
-    `done`. `superseded`: a later-started pod holds this worker's place. `elsewhere`: a later-started
-    coordinator is about.
+    lower one. `order` comes with `run`, `verdict` with `done`, and `round` with `stop` and `save`: the very
+    round whose ranks are to end at once, or to save and end. `superseded`: a later-started pod holds this
+    worker's place. `elsewhere`: a later-started coordinator is about.
     """
 
     kind: str
@@ -284,7 +295,7 @@ def read_answer(payload: bytes) -> Answer:
         sequence=fields.integer("sequence", low=1, high=MAX_SEQUENCE),
         fence=fields.integer("fence", low=0, high=MAX_ROUND),
         order=Order.read(fields.child("order")) if kind == RUN else None,
-        round=RoundId.read(fields.child("round")) if kind == STOP else None,
+        round=RoundId.read(fields.child("round")) if kind in (STOP, SAVE) else None,
         verdict=read_verdict(fields.child("verdict"), job_uid=job_uid) if kind == DONE else None,
     )
 

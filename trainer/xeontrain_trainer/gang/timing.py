@@ -7,6 +7,10 @@ from dataclasses import dataclass
 RANK_STOP_SECONDS = 5.0
 """What a rank that is asked to stop has before it is killed."""
 
+END_BEFORE_SECONDS = 10.0
+"""How long before the end of a pod's grace period ranks that still save are killed: its launcher has to tell
+of it."""
+
 NAME_CAUSE_SECONDS = 5.0
 """How long the coordinator waits for all members' accounts of a round's end."""
 
@@ -23,6 +27,11 @@ RECONNECT_SECONDS = 30.0
 
 FAREWELL_SECONDS = 2.0
 """How long worker 0 waits, after the verdict, for all members to have heard it."""
+
+
+def save_seconds(grace_period_seconds: float) -> float:
+    """What ranks have to save and end, of a pod's grace period."""
+    return max(1.0, grace_period_seconds - END_BEFORE_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from ..gang.coordinator import Coordinator
 from ..gang.identity import Identity
 from ..gang.member import Member
-from ..gang.timing import Timing
+from ..gang.timing import Timing, save_seconds
 from ..plan import agree_ranks
 from .client import HttpTransport, LocalTransport, Transport
 from .coordinator_loop import CoordinatorLoop
@@ -106,6 +106,7 @@ def _member(basis: Basis, found: Found, identity: Identity, timing: Timing) -> M
         highest=found.round,
         verdict=basis.marker,
         park_only=settings.park_only,
+        save_seconds=save_seconds(settings.grace_period_seconds),
     )
     member.cpu = layout.cpu()
     if layout.refusal is not None and not settings.park_only:
@@ -114,7 +115,7 @@ def _member(basis: Basis, found: Found, identity: Identity, timing: Timing) -> M
 
 
 def _coordinating(basis: Basis, found: Found, identity: Identity, timing: Timing) -> CoordinatorLoop:
-    settings = basis.settings
+    settings, files = basis.settings, RankFiles(basis.settings.state_dir)
     coordinator = Coordinator(
         job_uid=settings.job_uid,
         identity=identity,
@@ -123,6 +124,8 @@ def _coordinating(basis: Basis, found: Found, identity: Identity, timing: Timing
         agree_ranks=lambda reported: _agreed(settings, reported),
         master_addr=settings.pod_ip,
         backoff_limit=settings.backoff_limit,
+        # A built-in training tells of its first step; until then it loads model and data.
+        has_begun=files.has_progress if settings.training_file is not None else lambda: True,
         failures_counted=settings.failures_counted,
         highest=found.highest,
         verdict=basis.marker,
@@ -133,7 +136,7 @@ def _coordinating(basis: Basis, found: Found, identity: Identity, timing: Timing
         timing=timing,
         state=basis.state,
         job_dir=basis.job_dir,
-        metrics_file=RankFiles(settings.state_dir).metrics,
+        metrics_file=files.metrics,
         tasks=basis.tasks,
         say=basis.say,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-from ..contract import USER_ERROR_EXITS
+from ..contract import EXIT_INTERRUPTED, USER_ERROR_EXITS
 from ..gang.messages import MAX_TEXT, RankFailure
 from .supervisor import RankExit
 
@@ -23,9 +23,13 @@ def is_consequence(message: str, *, exit_code: Optional[int]) -> bool:
     return exit_code not in USER_ERROR_EXITS and CLOSED_CONNECTION.search(message) is not None
 
 
-def to_failure(ended: RankExit, *, worker: int) -> Optional[RankFailure]:
-    """The failure that a rank's end is; None for success and for an end that was asked for."""
-    if ended.succeeded or ended.stopped:
+def to_failure(ended: RankExit, *, worker: int, training: bool) -> Optional[RankFailure]:
+    """The failure that a rank's end is; None for success and for an end that was asked for.
+
+    `training`: the built-in one, whose ranks end with EXIT_INTERRUPTED when one of them has seen the flag,
+    maybe another worker's. A script that ends so by itself would do it in every round.
+    """
+    if ended.succeeded or ended.stopped or (training and ended.exit_code == EXIT_INTERRUPTED):
         return None
     message = (
         ended.message if len(ended.message) <= MESSAGE_LIMIT else ended.message[: MESSAGE_LIMIT - 3] + "..."

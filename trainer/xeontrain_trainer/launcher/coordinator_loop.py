@@ -38,7 +38,6 @@ HANG_SECONDS = 20.0
 # How long a verdict waits for a disk: the whole gang waits for the verdict.
 PUBLISH_SECONDS = 10.0
 STRAGGLER_SECONDS = 60.0
-CONCLUDE_SECONDS = 1.0
 
 Say = Callable[[str], None]
 
@@ -121,11 +120,13 @@ class CoordinatorLoop:
         while time.monotonic() < until and not self.coordinator.all_have_heard():
             await asyncio.sleep(0.02)
 
-    async def conclude(self) -> None:
-        """Returns when all members have been told that the round is over, or after CONCLUDE_SECONDS."""
-        until = time.monotonic() + CONCLUDE_SECONDS
-        while time.monotonic() < until and self.coordinator.round is not None:
+    async def conclude(self, *, until: float) -> None:
+        """Returns when no rank of any worker is alive and, where the round has succeeded after all, everybody
+        has heard so; or at `until`, by the monotonic clock."""
+        while time.monotonic() < until and self.coordinator.busy:
             await asyncio.sleep(0.02)
+        if self.published.is_set():
+            await self.farewell()
 
     def settle(self) -> None:
         """Does what the coordinator wants and lets go of answers that may have changed."""

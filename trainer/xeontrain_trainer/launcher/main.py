@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 from ..contract import ENV_TERMINATION_LOG, EXIT_BAD_CONFIG, EXIT_STORAGE
 from ..gang.messages import Answer, Report
+from ..gang.timing import save_seconds
 from .assembly import Basis, Parts, assemble
 from .coordinator_loop import CoordinatorLoop
 from .kubeflow import KubeflowPort
@@ -31,6 +32,8 @@ from .trouble import GivenUpError, Trouble
 
 LOOK_AGAIN_SECONDS = 60.0
 TAIL_BYTES = 65536
+# What worker 0 has to conclude a round after ranks that still saved have been killed.
+LAST_SECONDS = 3.0
 WAITS = "This worker waits to be deleted"
 APART = (
     "a rank of this worker reports progress as rank 0 does: it trains by itself, apart from the others. "
@@ -97,6 +100,7 @@ class Launcher:
         self._told_apart = False
         self._trouble: Optional[Trouble] = None
         self._asked_to_leave = asyncio.Event()
+        self._leave_by = float("inf")
 
     def say(self, text: str) -> None:
         """A line of the launcher's own: to `kubectl logs` and to the worker's log."""
@@ -230,7 +234,7 @@ class Launcher:
         for task in done:
             task.result()
         if leaving in done and coordinating is not None:
-            await coordinating.conclude()
+            await coordinating.conclude(until=self._leave_by)
 
     async def _until_published(self, parts: Parts, coordinating: CoordinatorLoop) -> None:
         """Until everybody has heard the verdict and no rank is left here."""
@@ -267,7 +271,10 @@ class Launcher:
             print(f"xeontrain: the job is over: {document['outcome']}. {WAITS}", flush=True)
 
     def _stop(self) -> None:
-        """SIGTERM."""
+        """SIGTERM, maybe again."""
+        if not self._asked_to_leave.is_set():
+            seconds = save_seconds(self.settings.grace_period_seconds) + LAST_SECONDS
+            self._leave_by = time.monotonic() + seconds
         self._asked_to_leave.set()
         if self._parts is not None:
             self._tasks.spawn(self._parts.member_loop.leave())

@@ -13,7 +13,7 @@ from ..gang.identity import RoundId
 from ..gang.member import Member
 from ..gang.messages import ELSEWHERE, Answer, Order, RankFailure, Refusal
 from ..gang.messages import SUPERSEDED as SUPERSEDED_ANSWER
-from ..gang.timing import RANK_STOP_SECONDS
+from ..gang.timing import save_seconds
 from ..plan import PlanError
 from .causes import to_failure
 from .client import Transport, Unreachable
@@ -28,7 +28,8 @@ from .waiting import event_within, within
 RETRY_SECONDS = 1.0
 COMPLAIN_EVERY_SECONDS = 30.0
 PATIENCE_SECONDS = 10.0
-TELL_STOP_SECONDS = 1.0
+# How long the gang's word may take until the ranks here are asked without it.
+ALONE_SECONDS = 3.0
 LAST_REPORT_SECONDS = 0.5
 
 NO_PLACE = {
@@ -181,7 +182,9 @@ class MemberLoop:
             elif isinstance(effect, gang.StartRanks):
                 await self._start(effect.order)
             elif isinstance(effect, gang.StopRanks):
-                self._spawn(self._stop(effect.round))
+                self._spawn(self._stop(effect))
+            elif isinstance(effect, gang.AskRanks):
+                await self._ask(effect)
             else:
                 await self._keep_verdict(effect)
 
@@ -215,13 +218,13 @@ class MemberLoop:
             await self.supervisor.start(self._round(order), plan=plan)
         except PlanError as error:
             self.member.refuse(Refusal("PlanImpossible", str(error)[:TEXT_LIMIT]))
-            self.member.ranks_ended(order.round)
+            self.member.ranks_ended(order.round, clean=False)
             return
         except OSError as error:
             rank = settings.worker * order.ranks_per_worker
             failure = _start_failure(error, worker=settings.worker, rank=rank)
             self.member.rank_failed(order.round, failure, time.monotonic())
-            self.member.ranks_ended(order.round)
+            self.member.ranks_ended(order.round, clean=False)
             return
         self.member.ranks_started(order.round)
         self._spawn(self._watch(order.round))
@@ -242,19 +245,41 @@ class MemberLoop:
 
     async def _watch(self, round_id: RoundId) -> None:
         assert self.supervisor is not None
-        await self.supervisor.wait()
-        self.member.ranks_ended(round_id)
+        exits = await self.supervisor.wait()
+        self.member.ranks_ended(
+            round_id,
+            clean=all(ended.succeeded for ended in exits),
+            finished=self._settings.worker == 0 and self.supervisor.files.has_metrics(),
+        )
         self.wake()
 
-    async def _stop(self, round_id: RoundId) -> None:
-        if self.supervisor is not None and self.member.round == round_id:
-            await self.supervisor.stop(grace_seconds=RANK_STOP_SECONDS)
+    async def _stop(self, effect: gang.StopRanks) -> None:
+        if self.supervisor is None or self.member.round != effect.round:
+            return
+        if effect.grace_seconds == 0:
+            self._say("the time to save is over: ranks that still run are killed")
+        await self.supervisor.stop(grace_seconds=effect.grace_seconds)
+
+    async def _ask(self, effect: gang.AskRanks) -> None:
+        """The built-in training looks for the stop file between steps. A script gets SIGTERM, but only with
+        the gang's word: in every rank of every worker, or in none."""
+        supervisor, settings = self.supervisor, self._settings
+        assert supervisor is not None
+        seconds = save_seconds(settings.grace_period_seconds)
+        self._say(f"the ranks are asked to save and end; they have {seconds:.0f} s")
+        try:
+            await asyncio.to_thread(supervisor.request_stop)
+        except OSError as error:
+            self._say(f"the ranks are not asked: {error}")
+        if settings.training_file is None and not effect.alone:
+            supervisor.terminate(group=False)
 
     # What happens.
 
     def rank_ended(self, ended: RankExit) -> None:
         """The supervisor's word that a rank has ended."""
-        failure = to_failure(ended, worker=self._settings.worker)
+        training = self._settings.training_file is not None
+        failure = to_failure(ended, worker=self._settings.worker, training=training)
         round_id = self.member.round
         if round_id is None or round_id.number != ended.round:
             return
@@ -265,12 +290,12 @@ class MemberLoop:
         self.wake()
 
     async def leave(self) -> None:
-        """SIGTERM. The gang is told first, so that the ranks of all workers end together and none of them
-        looks like a failure; if nobody answers, the ranks here end anyway."""
-        self.member.request_stop()
+        """SIGTERM. The gang is told, so that the ranks of all workers save and end together and none of them
+        looks like a failure; if nobody answers, those here are asked alone."""
+        self.member.request_stop(time.monotonic())
         self.wake()
-        await asyncio.sleep(TELL_STOP_SECONDS)
-        self.member.stop_now()
+        await asyncio.sleep(ALONE_SECONDS)
+        self.member.ask_alone()
         self.wake()
 
 

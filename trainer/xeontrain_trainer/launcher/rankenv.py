@@ -46,10 +46,21 @@ class RankFiles:
         """JSON lines, appended by rank 0."""
         return os.path.join(self.state_dir, "progress.jsonl")
 
+    def has_progress(self) -> bool:
+        """Whether rank 0 has told of its progress in this round."""
+        try:
+            return os.path.getsize(self.progress) > 0
+        except OSError:
+            return False
+
     @property
     def metrics(self) -> str:
         """Rank 0's final metrics."""
         return os.path.join(self.state_dir, "metrics.json")
+
+    def has_metrics(self) -> bool:
+        """Whether rank 0 has finished: it has left its final metrics."""
+        return os.path.isfile(self.metrics)
 
     @property
     def stop(self) -> str:

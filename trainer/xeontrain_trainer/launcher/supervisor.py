@@ -175,21 +175,22 @@ class Supervisor:
         self._stopped = True
         write_json(self.files.stop, {"time": time.time()})
 
-    def terminate(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Sends the signal to each live rank's process group, without waiting."""
+    def terminate(self, number: signal.Signals = signal.SIGTERM, *, group: bool = True) -> None:
+        """Sends the signal to each live rank's process group, or to its process alone, without waiting."""
         self._stopped = True
         for rank in self._ranks:
             if not rank.ended.is_set():
-                kill(rank.process.pid, number, group=True)
+                kill(rank.process.pid, number, group=group)
 
     async def stop(self, *, grace_seconds: float = GRACE_SECONDS) -> tuple[RankExit, ...]:
-        """SIGTERM to every rank's process group, SIGKILL to the whole session after the grace period.
+        """SIGTERM to every rank's process group, SIGKILL to the whole session after the grace period; at once
+        where that is 0.
 
         Returns once no process of any rank is left; safe to call when nothing runs, and twice.
         """
-        self.terminate()
         waits = [rank.ended.wait() for rank in self._ranks]
-        if waits:
+        if waits and grace_seconds > 0:
+            self.terminate()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*waits), timeout=grace_seconds)
         self.terminate(signal.SIGKILL)

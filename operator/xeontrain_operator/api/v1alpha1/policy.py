@@ -135,7 +135,7 @@ class RunPolicy(Model):
     """Seconds after which a job with only some of its pods makes room for another, and after which one that
     cannot start, such as for an image that is not there, fails. Waiting for nodes alone never fails a job."""
     grace_period_seconds: Annotated[int, Field(ge=15, le=86_400)] = 120
-    """Seconds that pods have to save and stop."""
+    """Seconds that pods have to save and stop. Ranks that still run 10 s before that are killed."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
     """Seconds from its end until the job is deleted; unset: never."""
     clean_pod_policy: Literal["Running", "All", "None"] = "Running"

@@ -17,7 +17,6 @@ ASKING: dict[str, Any] = {
     "spec.checkpoint.everyMinutes": 5,
     "spec.checkpoint.keep": 3,
     "spec.checkpoint.resume": "/models/a",
-    "spec.runPolicy.gracePeriodSeconds": 300,
     "spec.runPolicy.suspend": True,
     "spec.runPolicy.preRunningDeadlineSeconds": 60,
 }

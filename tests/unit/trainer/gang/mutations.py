@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xeontrain_trainer.gang import messages as m
 from xeontrain_trainer.gang.coordinator import Coordinator
-from xeontrain_trainer.gang.live_round import LiveRound
+from xeontrain_trainer.gang.live_round import INTERRUPTED, LiveRound
 from xeontrain_trainer.gang.member import Member
 from xeontrain_trainer.gang.messages import Answer, Order, Report
 from xeontrain_trainer.gang.seats import Seats
@@ -23,7 +23,7 @@ def obey_late_orders(patch: Any) -> None:
         if answer.to == self.identity:
             self._hear(answer.coordinator, now)
             self._raise_highest(answer.fence)
-            self._obey(answer)
+            self._obey(answer, now)
 
     def take_order(self: Member, order: Order) -> None:
         if self.alive or self.leaving:
@@ -41,7 +41,7 @@ def obey_orders_for_others(patch: Any) -> None:
 
     def receive(self: Member, answer: Answer, now: float) -> None:
         self._hear(answer.coordinator, now)
-        self._obey(answer)
+        self._obey(answer, now)
 
     patch.setattr(Member, "receive", receive)
 
@@ -105,6 +105,39 @@ def stop_is_success(patch: Any) -> None:
     patch.setattr(LiveRound, "ending", property(lambda self: False))
 
 
+def yielding_is_success(patch: Any) -> None:
+    """Ranks that end with 0 after they were asked to save count as finished, whether or not rank 0 had."""
+    original = LiveRound.take_outcome
+
+    def take(self: LiveRound, report: Report) -> None:
+        original(self, report)
+        self.yielded = False
+
+    patch.setattr(LiveRound, "take_outcome", take)
+
+
+def no_patience_with_ranks_that_save(patch: Any) -> None:
+    """The first worker whose ranks have saved ends those of the others."""
+    original = Coordinator.answer
+
+    def answer(self: Coordinator, report: Report) -> Answer:
+        return original(self, replace(report, asked=False))
+
+    def ask(self: LiveRound, awake: float, *, begun: bool) -> bool:
+        self.interrupted = True
+        return self.end(INTERRUPTED, awake) if self.asked else ask_first(self, awake, begun=begun)
+
+    ask_first = LiveRound.ask
+    patch.setattr(Coordinator, "answer", answer)
+    patch.setattr(LiveRound, "ask", ask)
+
+
+def never_ask(patch: Any) -> None:
+    """A worker that leaves does not tell, and its ranks run on."""
+    patch.setattr(Member, "_plan_kill", lambda self, now: None)
+    patch.setattr(LiveRound, "ask", lambda self, awake, begun: False)
+
+
 def open_after_verdict(patch: Any) -> None:
     """A coordinator with a verdict goes on opening rounds."""
 
@@ -149,15 +182,18 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(obey_late_orders, 5, "starts 1 after 1"),
-    Mutation(obey_orders_for_others, 0, "no end"),
-    Mutation(forget_the_highest, 0, "starts 1 after 1"),
-    Mutation(open_over_live_ranks, 17, "are live at once"),
-    Mutation(open_without_fence, 458, "are live at once"),
-    Mutation(count_success_of_any_round, 76, "lacks a worker"),
-    Mutation(stop_is_success, 291, "no end|lacks a worker"),
-    Mutation(open_after_verdict, 1, "a round opens after the verdict"),
-    Mutation(deaf_to_members_verdicts, 59, "no end"),
-    Mutation(first_started_counts, 10, "no end"),
-    Mutation(never_forget_a_rival, 0, "no end"),
-    Mutation(replaced_member_is_ignored, 2, "no end"),
+    Mutation(obey_orders_for_others, 1, "no end"),
+    Mutation(forget_the_highest, 112, "starts 1 after 1"),
+    Mutation(open_over_live_ranks, 6, "are live at once"),
+    Mutation(open_without_fence, 463, "are live at once"),
+    Mutation(count_success_of_any_round, 11, "no end|lacks a worker"),
+    Mutation(stop_is_success, 25, "no end|lacks a worker"),
+    Mutation(yielding_is_success, 190, "cut short"),
+    Mutation(no_patience_with_ranks_that_save, 638, "stops ranks that save"),
+    Mutation(never_ask, 218, "outlive the deadline"),
+    Mutation(open_after_verdict, 5, "a round opens after the verdict"),
+    Mutation(deaf_to_members_verdicts, 35, "no end"),
+    Mutation(first_started_counts, 8, "no end"),
+    Mutation(never_forget_a_rival, 29, "no end"),
+    Mutation(replaced_member_is_ignored, 12, "no end"),
 )

@@ -274,7 +274,7 @@ def test_what_ends_a_round_uncounted(fields: dict[str, Any], kind: str) -> None:
     bench.in_round(2, first, **fields)
     bench.in_round(1, first, outcome=m.FAILED, failures=(boom(1),))
     bench.in_round(0, first, outcome=m.STOPPED)
-    bench.sleep(6)
+    bench.sleep(12)
     ended = bench.effects(RoundEnded)
     assert [(end.kind, end.failure) for end in ended] == [(kind, None)]
     assert bench.coordinator.failures_counted == 0
@@ -476,3 +476,81 @@ def test_how_long_a_worker_has_been_in_its_state() -> None:
     bench.report(1, state=m.STOPPING, alive=True, round=RoundId(1, ZERO), highest=1)
     seats = {seat.report.worker: seat for seat in bench.coordinator.seats}
     assert [round(bench.coordinator.state_seconds(seats[worker])) for worker in range(3)] == [5, 0, 5]
+
+
+def asked(*, workers: int = 2, **options: Any) -> tuple[Bench, RoundId]:
+    """A round whose last worker is to leave."""
+    bench = Bench(workers=workers, **options)
+    first = bench.open()
+    bench.in_round(workers - 1, first, leaving=True)
+    return bench, first
+
+
+def test_a_worker_that_leaves_has_all_ranks_asked() -> None:
+    """Each once; and they are left alone while they save, also after others have ended."""
+    bench, first = asked(workers=3)
+    saves = bench.in_round(0, first)
+    assert (saves.kind, saves.round) == (m.SAVE, first)
+    assert bench.in_round(2, first, leaving=True).kind == m.SAVE
+    saving: dict[str, Any] = {"asked": True, "state": m.STOPPING}
+    assert bench.in_round(0, first, **saving).kind == m.WAIT
+    bench.in_round(2, first, leaving=True, asked=True, outcome=m.STOPPED)
+    for _ in range(8):
+        assert bench.in_round(0, first, **saving).kind == m.WAIT
+        assert bench.in_round(1, first).kind == m.SAVE
+        bench.sleep(1)
+    assert not bench.effects(RoundEnded)
+    bench.in_round(0, first, asked=True, outcome=m.STOPPED)
+    bench.in_round(1, first, asked=True, outcome=m.YIELDED)
+    assert [(end.kind, end.failure) for end in bench.effects(RoundEnded)] == [("interrupted", None)]
+    assert not bench.coordinator.busy
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "finished", "succeeds"),
+    [
+        pytest.param((m.YIELDED, m.YIELDED), True, True, id="finished"),
+        pytest.param((m.YIELDED, m.YIELDED), False, False, id="not-finished"),
+        pytest.param((m.SUCCESS, m.YIELDED), False, False, id="not-finished-in-one-worker"),
+        pytest.param((m.SUCCESS, m.YIELDED), True, True, id="asked-too-late"),
+        pytest.param((m.SUCCESS, m.SUCCESS), False, True, id="nobody-was-asked-in-time"),
+        pytest.param((m.YIELDED, m.STOPPED), True, False, id="another-code-in-one-worker"),
+    ],
+)
+def test_an_exit_0_after_a_stop_request(outcomes: tuple[str, str], *, finished: bool, succeeds: bool) -> None:
+    """It is a success only where rank 0 had finished."""
+    bench, first = asked()
+    bench.in_round(0, first, outcome=outcomes[0], finished=finished)
+    bench.in_round(1, first, outcome=outcomes[1], leaving=True)
+    effects = bench.coordinator.take_effects()
+    decided = [effect.decision.outcome for effect in effects if isinstance(effect, Publish)]
+    ended = [effect.kind for effect in effects if isinstance(effect, RoundEnded)]
+    assert (decided, ended) == ((["Succeeded"], []) if succeeds else ([], ["interrupted"]))
+    assert bench.coordinator.failures_counted == 0
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_ranks_with_nothing_to_save_end_at_once(*, begun: bool) -> None:
+    """A training that still loads its model."""
+    bench, first = asked(has_begun=lambda: begun)
+    assert bench.in_round(0, first).kind == (m.SAVE if begun else m.STOP)
+
+
+def test_a_round_that_one_has_not_joined_ends_at_once() -> None:
+    """Its ranks wait for those that will never start."""
+    bench = Bench(workers=2)
+    bench.all_report()
+    bench.coordinator.round_prepared(1, master_port=29500, now=0.0)
+    bench.in_round(0, RoundId(1, ZERO))
+    bench.report(1, leaving=True, highest=0)
+    assert bench.in_round(0, RoundId(1, ZERO)).kind == m.STOP
+
+
+def test_ranks_that_save_for_an_earlier_coordinator_are_left_alone() -> None:
+    """They have a deadline of their own; until then no round opens."""
+    bench = Bench(workers=2)
+    bench.report(0)
+    earlier = RoundId(1, Identity("pod-00", 1, 50.0))
+    answer = bench.report(1, alive=True, asked=True, state=m.STOPPING, round=earlier, highest=1)
+    assert answer.kind == m.WAIT
+    assert not bench.effects(PrepareRound)

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from xeontrain_trainer.gang import messages as m
 from xeontrain_trainer.gang.identity import Identity, RoundId
-from xeontrain_trainer.gang.member import KeepVerdict, Member, RememberRound, StartRanks, StopRanks
+from xeontrain_trainer.gang.member import (
+    AskRanks,
+    KeepVerdict,
+    Member,
+    RememberRound,
+    StartRanks,
+    StopRanks,
+)
 from xeontrain_trainer.gang.messages import Answer, Order, RankFailure, Refusal
 from xeontrain_trainer.gang.timing import Timing
 
@@ -83,7 +90,7 @@ def test_what_starts_and_stops_nothing(answer: Answer) -> None:
 @pytest.mark.parametrize(
     "prepare",
     [
-        pytest.param(lambda member: member.request_stop(), id="leaving"),
+        pytest.param(lambda member: member.request_stop(0.0), id="leaving"),
         pytest.param(lambda member: member.refuse(Refusal("NotPinned", "no")), id="refusing"),
         pytest.param(lambda member: member.adopt(VERDICT), id="verdict"),
     ],
@@ -102,7 +109,7 @@ def test_the_same_order_again_changes_nothing() -> None:
     member = running_member()
     member.receive(run(4, sequence=2), 0.0)
     assert member.take_effects() == []
-    member.ranks_ended(RoundId(4, OLD))
+    member.ranks_ended(RoundId(4, OLD), clean=True)
     member.receive(run(4, sequence=3), 0.0)
     assert member.take_effects() == []
 
@@ -112,7 +119,7 @@ def test_a_later_round_ends_the_ranks_of_the_earlier_first() -> None:
     member = running_member()
     member.receive(run(5, coordinator=NEW, sequence=2), 0.0)
     assert member.take_effects() == [RememberRound(5), StopRanks(RoundId(4, OLD))]
-    member.ranks_ended(RoundId(4, OLD))
+    member.ranks_ended(RoundId(4, OLD), clean=True)
     assert member.take_effects() == []
     assert member.make_report(0.0).outcome == m.STOPPED
 
@@ -151,7 +158,7 @@ def test_outcomes(ends: list[RankFailure] | None, outcome: str) -> None:
         member.rank_failed(RoundId(4, OLD), end, 0.0)
         assert member.take_effects() == [StopRanks(RoundId(4, OLD))]
         assert member.changed
-    member.ranks_ended(RoundId(4, OLD))
+    member.ranks_ended(RoundId(4, OLD), clean=True)
     assert member.make_report(0.0).outcome == outcome
     assert member.state == m.WAITING
 
@@ -168,7 +175,7 @@ def test_a_closed_connection_leaves_the_others_time_to_tell() -> None:
     assert member.take_effects() == [StopRanks(RoundId(4, OLD))]
     member.rank_failed(RoundId(4, OLD), failure(2.0, consequence=True), 12.5)
     assert member.stop_at() == float("inf")
-    member.ranks_ended(RoundId(4, OLD))
+    member.ranks_ended(RoundId(4, OLD), clean=True)
     assert member.make_report(12.0).outcome == m.FAILED
 
 
@@ -186,7 +193,7 @@ def test_superseded_stops_and_parks_until_it_counts_again() -> None:
     member = running_member()
     member.receive(say(m.SUPERSEDED, sequence=2), 0.0)
     assert member.take_effects() == [StopRanks(RoundId(4, OLD))]
-    member.ranks_ended(RoundId(4, OLD))
+    member.ranks_ended(RoundId(4, OLD), clean=True)
     assert member.state == m.PARKED
     member.receive(say(m.WAIT, sequence=3), 0.0)
     assert member.state == m.WAITING
@@ -219,7 +226,7 @@ def test_a_verdict_is_kept_once_no_rank_is_alive() -> None:
     member = running_member()
     member.receive(say(m.DONE, sequence=2, verdict=VERDICT), 0.0)
     assert member.take_effects() == [StopRanks(RoundId(4, OLD))]
-    member.ranks_ended(RoundId(4, OLD))
+    member.ranks_ended(RoundId(4, OLD), clean=True)
     assert member.take_effects() == [KeepVerdict(VERDICT)]
     member.receive(say(m.DONE, sequence=3, verdict={**VERDICT, "outcome": "Failed"}), 0.0)
     assert member.make_report(0.0).verdict == VERDICT
@@ -233,7 +240,7 @@ def test_reports_are_due_at_once_on_a_change_and_else_each_period() -> None:
     member.make_report(0.0)
     assert not member.report_due(7.9)
     assert member.report_due(8.0)
-    member.request_stop()
+    member.request_stop(0.0)
     assert member.report_due(1.0)
 
 
@@ -258,6 +265,60 @@ def test_ranks_that_still_run_are_told_once_one_has_succeeded() -> None:
     member.rank_succeeded(RoundId(4, OLD), 3)
     assert (member.changed, member.make_report(0.0).unfinished) == (False, (5,))
     member.rank_succeeded(RoundId(4, OLD), 5)
-    member.ranks_ended(RoundId(4, OLD))
+    member.ranks_ended(RoundId(4, OLD), clean=True)
     report = member.make_report(0.0)
     assert (report.outcome, report.unfinished) == (m.SUCCESS, None)
+
+
+@pytest.mark.parametrize(
+    ("clean", "outcome"), [(True, m.YIELDED), (False, m.STOPPED)], ids=["all-exit-0", "another-code"]
+)
+def test_ranks_that_are_asked_to_save(*, clean: bool, outcome: str) -> None:
+    """Once, by the gang's word; how they end is told, and whether rank 0 had finished."""
+    member = running_member()
+    for sequence in (2, 3):
+        member.receive(say(m.SAVE, round=RoundId(4, OLD), sequence=sequence), 10.0)
+    assert member.take_effects() == [AskRanks(RoundId(4, OLD))]
+    assert (member.state, member.make_report(10.0).asked) == (m.STOPPING, True)
+    member.ranks_ended(RoundId(4, OLD), clean=clean, finished=True)
+    report = member.make_report(11.0)
+    assert (report.outcome, report.finished, report.state) == (outcome, True, m.WAITING)
+    assert member.stop_at() == float("inf")
+
+
+def test_ranks_that_do_not_end_are_killed_at_the_deadline() -> None:
+    """Counted from the first word of it, whoever's that was."""
+    member = make_member(save_seconds=20.0)
+    member.receive(run(4), 0.0)
+    member.take_effects()
+    member.request_stop(10.0)
+    member.receive(say(m.SAVE, round=RoundId(4, OLD), sequence=2), 11.0)
+    member.tick(29.9)
+    assert member.take_effects() == [AskRanks(RoundId(4, OLD))]
+    assert member.stop_at() == 30.0
+    member.tick(30.0)
+    assert member.take_effects() == [StopRanks(RoundId(4, OLD), grace_seconds=0.0)]
+
+
+def test_ranks_are_asked_alone_where_no_word_comes() -> None:
+    """Not twice, and once more when the word comes after all."""
+    member = running_member()
+    member.request_stop(0.0)
+    for _ in range(2):
+        member.ask_alone()
+    assert member.take_effects() == [AskRanks(RoundId(4, OLD), alone=True)]
+    assert not member.make_report(0.0).asked
+    member.receive(say(m.SAVE, round=RoundId(4, OLD), sequence=2), 1.0)
+    assert member.take_effects() == [AskRanks(RoundId(4, OLD))]
+    member.ask_alone()
+    assert member.take_effects() == []
+    member.ranks_ended(RoundId(4, OLD), clean=True)
+    assert member.make_report(2.0).outcome == m.YIELDED
+
+
+@pytest.mark.parametrize("round_id", [RoundId(3, OLD), RoundId(4, NEW)], ids=["earlier", "anothers"])
+def test_the_word_for_another_round_asks_nobody(round_id: RoundId) -> None:
+    """Late words and other coordinators'."""
+    member = running_member()
+    member.receive(say(m.SAVE, round=round_id, sequence=2), 0.0)
+    assert member.take_effects() == []

@@ -12,6 +12,7 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from xeontrain_trainer.gang import coordinator as co
@@ -27,6 +28,7 @@ from xeontrain_trainer.gang.verdict import Decision
 JOB = "job-uid"
 EPOCH = 1_700_000_000.0
 MAX_STEPS_A_WORKER = 20_000
+FAULTS = ("crash", "crash", "replace", "zombie", "cut", "sleep", "sigterm", "sigterm", "drain")
 
 
 class Violation(AssertionError):
@@ -38,6 +40,7 @@ class Scenario:
     """What one history may contain. Probabilities are per message or per rank; faults happen until
     `quiet_at`.
 
+    `save_seconds`: what ranks have to save. `stubborn`: share of them that do not do it.
     `rivals`: share of the faults that befall worker 0. `connection_seconds`: how long a member stays with the
     launcher that worker 0's name led it to.
     """
@@ -56,6 +59,8 @@ class Scenario:
     quiet_at: float
     run_seconds: float
     connection_seconds: float
+    save_seconds: float
+    stubborn: float
     clock_skew: float
     codec: bool
     deadline: float
@@ -79,9 +84,11 @@ class Scenario:
             quiet_at=quiet_at,
             run_seconds=rng.choice((rng.uniform(0.3, 2), rng.uniform(2, 10))),
             connection_seconds=rng.choice((0.5, RECONNECT_SECONDS)),
+            save_seconds=rng.choice((1.0, 5.0, 30.0)),
+            stubborn=rng.choice((0.0, 0.0, 0.3)),
             clock_skew=rng.choice((0.0, 0.0, 3.0, 40.0)),
             codec=rng.random() < 0.05,
-            deadline=quiet_at + 150 + 8 * Timing.for_workers(workers).silent,
+            deadline=quiet_at + 180 + 8 * Timing.for_workers(workers).silent,
         )
 
 
@@ -108,11 +115,14 @@ class Storage:
 
 @dataclass
 class RoundTruth:
-    """What really happened in a round. `started`, `succeeded`: launchers by worker."""
+    """What really happened in a round. `started`, `succeeded`: launchers by worker. `yielded`: of those that
+    succeeded, the ones whose ranks had been asked to end. `finished`: rank 0 came to the end of its work."""
 
     order: Order
     started: dict[int, Launcher] = field(default_factory=dict)
     succeeded: set[int] = field(default_factory=set)
+    yielded: set[int] = field(default_factory=set)
+    finished: bool = False
 
 
 class Launcher:
@@ -138,7 +148,10 @@ class Launcher:
             ranks=world.rng.randint(1, 4),
             highest=pod.round,
             verdict=pod.marker,
+            save_seconds=world.scenario.save_seconds,
         )
+        self.begun_at = 0.0
+        self.leave_by: float | None = None
         self.coordinator: Coordinator | None = None
         self.held: dict[Identity, tuple[Report, float]] = {}
         self._revision = -1
@@ -158,6 +171,7 @@ class Launcher:
             agree_ranks=min,
             master_addr="10.0.0.1",
             backoff_limit=world.scenario.backoff_limit,
+            has_begun=lambda: self.ranks is not None and world.now > self.begun_at,
             highest=max(pod.round, world.storage.round),
             verdict=pod.marker,
         )
@@ -180,7 +194,7 @@ class Launcher:
         for effect in self.member.take_effects():
             self._perform(effect)
         self._check_verdict(self.member.verdict)
-        if self.member.leaving and not self.member.alive:
+        if self.member.leaving and not self.member.alive and not self._concludes():
             self.world.leave(self)
             return
         now = self.world.now
@@ -189,6 +203,14 @@ class Launcher:
         self._wake_token += 1
         due = min(self.member.next_report_at(), self.member.stop_at())
         self.world.at(max(0.0, due - now), self._wake, self._wake_token)
+
+    def _concludes(self) -> bool:
+        """Worker 0 stays for the others' ends, and for the verdict, for as long as its pod may."""
+        if self.coordinator is None or not self.coordinator.busy:
+            return False
+        if self.leave_by is None:
+            self.leave_by = self.world.now + self.world.scenario.save_seconds
+        return self.world.now < self.leave_by
 
     def _wake(self, token: int) -> None:
         if token == self._wake_token and not self._postponed(self._wake, token):
@@ -209,9 +231,21 @@ class Launcher:
         elif isinstance(effect, me.StartRanks):
             self.world.start_ranks(self, effect.order)
         elif isinstance(effect, me.StopRanks):
-            self.world.at(self.world.rng.choice((0.05, 1.0, 5.0)), self.end_ranks, effect.round)
+            self._check_stop(effect)
+            delay = self.world.rng.choice((0.05, 1.0, 5.0)) if effect.grace_seconds else 0.02
+            self.world.at(delay, self.end_ranks, effect.round)
+        elif isinstance(effect, me.AskRanks):
+            self.world.ask_ranks(self, effect)
         elif self.coordinator is None:
             self.keep_marker(dict(effect.document))
+
+    def _check_stop(self, effect: me.StopRanks) -> None:
+        """Only the deadline, the verdict or another pod in this place ends ranks that save."""
+        member, world = self.member, self.world
+        told = member.verdict is not None or member.superseded
+        rivals = world.had_zombies or world.forgot_rounds
+        if effect.grace_seconds and member._asked and not told and not rivals:
+            raise Violation(f"{self.pod.uid} stops ranks that save")
 
     def keep_marker(self, document: dict[str, Any]) -> None:
         """The verdict goes to the emptyDir."""
@@ -226,7 +260,9 @@ class Launcher:
         self.told = document
 
     def fail_rank(self, round_id: RoundId, failure: RankFailure) -> None:
-        """A rank ends badly by itself."""
+        """A rank ends badly by itself; after it was asked to end that is no failure."""
+        if self.member.state == m.STOPPING:
+            return
         if self.ranks == round_id and not self._postponed(self.fail_rank, round_id, failure):
             self.member.rank_failed(round_id, failure, self.world.now)
             self.pump()
@@ -235,17 +271,28 @@ class Launcher:
         """The last rank here has ended, after a stop."""
         if not self._postponed(self.end_ranks, round_id) and self.ranks == round_id:
             self.ranks = None
-            self.member.ranks_ended(round_id)
+            self.member.ranks_ended(round_id, clean=self.world.rng.random() < 0.3)
             self.pump()
+
+    def yield_ranks(self, round_id: RoundId, *, clean: bool) -> None:
+        """The ranks here have saved and end, as they were asked to."""
+        if not self._postponed(partial(self.yield_ranks, clean=clean), round_id) and self.ranks == round_id:
+            self._end_well(round_id, clean=clean, finished=False)
 
     def finish_ranks(self, round_id: RoundId) -> None:
         """All ranks here end with code 0 by themselves."""
-        if self._postponed(self.finish_ranks, round_id) or self.ranks != round_id:
-            return
+        if not self._postponed(self.finish_ranks, round_id) and self.ranks == round_id:
+            self._end_well(round_id, clean=True, finished=self.worker == 0)
+
+    def _end_well(self, round_id: RoundId, *, clean: bool, finished: bool) -> None:
         self.ranks = None
-        self.member.ranks_ended(round_id)
-        if self.member._outcome == m.SUCCESS:
-            self.world.rounds[round_id].succeeded.add(self.worker)
+        self.member.ranks_ended(round_id, clean=clean, finished=finished)
+        truth = self.world.rounds[round_id]
+        if self.member._outcome in (m.SUCCESS, m.YIELDED):
+            truth.succeeded.add(self.worker)
+            truth.finished = truth.finished or finished
+        if self.member._outcome == m.YIELDED:
+            truth.yielded.add(self.worker)
         self.pump()
 
     def ranks_up(self, round_id: RoundId) -> None:
@@ -257,13 +304,19 @@ class Launcher:
     def sigterm(self) -> None:
         """The kubelet asks this pod to end."""
         if not self._postponed(self.sigterm):
-            self.member.request_stop()
-            self.world.at(1.0, self._stop_alone)
+            self.member.request_stop(self.world.now)
+            self.world.at(self.world.scenario.save_seconds + 6, self._check_left, self.world.now)
+            self.world.at(3.0, self._ask_alone)
             self.pump()
 
-    def _stop_alone(self) -> None:
-        if not self._postponed(self._stop_alone):
-            self.member.stop_now()
+    def _check_left(self, asked_at: float) -> None:
+        """The kubelet kills what is left, and nothing is told any more."""
+        if not self.dead and self.ranks is not None and self.asleep_until < asked_at:
+            raise Violation(f"ranks of {self.pod.uid} outlive the deadline")
+
+    def _ask_alone(self) -> None:
+        if not self._postponed(self._ask_alone):
+            self.member.ask_alone()
             self.pump()
 
     # Messages.
@@ -517,9 +570,13 @@ class World:
         self._make_pod(worker, delay=self.rng.uniform(0.3, 4))
 
     def leave(self, launcher: Launcher) -> None:
-        """A launcher that was asked to stop has exited; its pod is replaced."""
+        """A launcher that was asked to stop has exited: another pod comes, or another start."""
         self.kill(launcher)
-        if self.current[launcher.worker] is launcher.pod:
+        if self.current[launcher.worker] is not launcher.pod:
+            return
+        if not self._may_replace(launcher):
+            self.at(1.0, self._start, launcher.pod)
+        else:
             self._make_pod(launcher.worker, delay=self.rng.uniform(0.3, 4))
 
     def _kill_zombies(self) -> None:
@@ -546,7 +603,10 @@ class World:
         rng = self.rng
         worker = 0 if rng.random() < self.scenario.rivals else rng.randrange(self.scenario.workers)
         launcher = self.running.get(self.current[worker].uid)
-        kind = rng.choice(("crash", "crash", "replace", "zombie", "cut", "sleep", "sigterm"))
+        kind = rng.choice(FAULTS)
+        if kind == "drain":
+            self._drain()
+            return
         if launcher is None or (kind in ("replace", "zombie", "sigterm") and not self._may_replace(launcher)):
             return
         if kind == "crash":
@@ -559,6 +619,13 @@ class World:
             launcher.asleep_until = self.now + rng.uniform(0.5, 20)
         else:
             self.replace(worker, zombie=kind == "zombie" and self.scenario.zombies)
+
+    def _drain(self) -> None:
+        """All pods are asked to end in one moment, as by a suspend."""
+        for pod in list(self.current.values()):
+            launcher = self.running.get(pod.uid)
+            if launcher is not None and self._may_replace(launcher):
+                self.at(self.rng.uniform(0, 0.5), launcher.sigterm)
 
     def _may_replace(self, launcher: Launcher) -> bool:
         """A verdict that only one pod knows is lost with that pod, as the design says. Not tried."""
@@ -577,6 +644,7 @@ class World:
         round_id = order.round
         launcher.pod.highest_started = round_id.number
         launcher.ranks = round_id
+        launcher.begun_at = self.now + self.rng.choice((0.0, 1.0))
         truth = self.rounds.setdefault(round_id, RoundTruth(order))
         truth.started[launcher.worker] = launcher
         self.at(self.rng.uniform(0.05, 0.5), launcher.ranks_up, round_id)
@@ -585,6 +653,18 @@ class World:
         if len(truth.started) == self.scenario.workers:
             for peer in truth.started.values():
                 self.at(self.scenario.run_seconds + self.rng.random(), peer.finish_ranks, round_id)
+
+    def ask_ranks(self, launcher: Launcher, effect: me.AskRanks) -> None:
+        """The launcher asks its ranks to save. Those of a training agree on it, whoever was asked; those of a
+        script end each by itself; some do not look."""
+        truth = self.rounds[effect.round]
+        peers = list(truth.started.values()) if self.rng.random() < 0.5 else [launcher]
+        if effect.alone and launcher.member.leaving is False:
+            raise Violation(f"{launcher.pod.uid} asks its ranks alone and does not leave")
+        for peer in peers:
+            if self.rng.random() >= self.scenario.stubborn:
+                clean = self.rng.random() < 0.5
+                self.at(self.rng.uniform(0.01, 4), partial(peer.yield_ranks, clean=clean), effect.round)
 
     def _check_start(self, launcher: Launcher, order: Order) -> None:
         number = order.round.number
@@ -627,10 +707,13 @@ class World:
         """A success is the success of all N workers in one round."""
         if document["outcome"] != "Succeeded":
             return
-        for round_id, truth in self.rounds.items():
-            if round_id.number == document["round"] and len(truth.succeeded) == self.scenario.workers:
-                return
-        raise Violation(f"success of round {document['round']} lacks a worker")
+        number = document["round"]
+        rounds = [truth for round_id, truth in self.rounds.items() if round_id.number == number]
+        whole = [truth for truth in rounds if len(truth.succeeded) == self.scenario.workers]
+        if not whole:
+            raise Violation(f"success of round {number} lacks a worker")
+        if all(truth.yielded and not truth.finished for truth in whole):
+            raise Violation(f"success of round {number}, which was cut short")
 
     def see_published(self, launcher: Launcher, document: dict[str, Any]) -> None:
         """What the operator sees: the document of the pod that is worker 0."""

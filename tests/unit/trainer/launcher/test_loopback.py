@@ -314,7 +314,7 @@ def test_sigterm_ends_the_ranks_of_all_workers(tmp_path: Path) -> None:
 def test_sigterm_to_all_ends_all(tmp_path: Path) -> None:
     """As when the job is deleted: nobody needs another to end, and a rank that ignores SIGTERM is killed."""
     stubborn = shell('trap "" TERM; while :; do sleep 0.2; done')
-    with Gang(tmp_path, workers=2, command=stubborn) as gang:
+    with Gang(tmp_path, workers=2, command=stubborn, GRACE_PERIOD_SECONDS=15) as gang:
         for pod in gang.pods:
             pod.wait_for("round 1 runs", running)
         for pod in reversed(gang.pods):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from xeontrain_trainer import contract
 from xeontrain_trainer.gang.coordinator import FailureRecord, RoundEnded, RoundOpened
 from xeontrain_trainer.gang.identity import Identity, RoundId
 from xeontrain_trainer.gang.messages import Order, RankFailure
@@ -143,10 +144,17 @@ def test_which_ends_are_failures(
 ) -> None:
     """Those that nobody asked for and that are not success."""
     ended = RankExit(4, 1, 3, exit_code, signal, "m" * 2000, 1.0, stopped)
-    failure = to_failure(ended, worker=1)
+    failure = to_failure(ended, worker=1, training=False)
     assert (failure is not None) is fails
     if failure is not None:
         assert (failure.worker, failure.rank, len(failure.message)) == (1, 3, 500)
+
+
+def test_a_training_that_another_workers_flag_has_ended() -> None:
+    """Its ranks agree, so one may end before its own launcher has asked it. A script's 75 is its own."""
+    ended = RankExit(4, 1, 3, contract.EXIT_INTERRUPTED, None, "", 1.0, stopped=False)
+    assert to_failure(ended, worker=1, training=True) is None
+    assert to_failure(ended, worker=1, training=False) is not None
 
 
 def test_rounds_are_told_in_a_line() -> None:
