@@ -90,6 +90,14 @@ class Cpu(_Answer):
     changed: Text | None = None
 
 
+class Resume(_Answer):
+    """`resume` in `progress` of docs/contract.md."""
+
+    step: Count
+    exact: bool
+    reason: Text = ""
+
+
 class Progress(_Answer):
     """`progress` of docs/contract.md."""
 
@@ -110,6 +118,7 @@ class Progress(_Answer):
     bf16_samples_per_second: Amount = None
     worker_samples_per_second: Annotated[list[Amount], Field(max_length=_MAX_WORKERS)] | None = None
     last_checkpoint_step: Count | None = None
+    resume: Resume | None = None
     time: Text | None = None
 
 

@@ -18,6 +18,7 @@ FULLY_HONOURED: Final = "FullyHonoured"
 CPU_PINNED: Final = "CPUPinned"
 CPU_UNIFORM: Final = "CPUUniform"
 PRECISION_NATIVE: Final = "PrecisionNative"
+RESUME_INEXACT: Final = "ResumeInexact"
 PLACED: Final = "Placed"
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
@@ -65,6 +66,10 @@ MIXED_CPUS: Final = "MixedCPUs"
 FULL_PRECISION: Final = "FullPrecision"
 NATIVE_BF16: Final = "NativeBF16"
 EMULATED_BF16: Final = "EmulatedBF16"
+
+# Reasons of ResumeInexact.
+RESUMED_EXACTLY: Final = "SameLayout"
+RESUMED_OTHERWISE: Final = "OtherLayout"
 
 # Reasons of Placed.
 ALL_PLACED: Final = "AllPlaced"

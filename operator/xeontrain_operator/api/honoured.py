@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from xeontrain_operator.api.problem import Problem
-from xeontrain_operator.api.v1alpha1 import Checkpoint, RunPolicy, XeonTrainJobSpec
+from xeontrain_operator.api.v1alpha1 import RunPolicy, XeonTrainJobSpec
 
 
 class _Row(NamedTuple):
@@ -19,23 +19,9 @@ class _Row(NamedTuple):
     sentence: str
 
 
-_DEFAULT_CHECKPOINT: Final = Checkpoint()
 _DEFAULT_POLICY: Final = RunPolicy()
-_NO_CHECKPOINTS: Final = "no checkpoints are written yet; a restarted run begins at its first step"
 
 _ROWS: Final = (
-    _Row("spec.checkpoint.everySteps", lambda s: s.checkpoint.every_steps is not None, _NO_CHECKPOINTS),
-    _Row(
-        "spec.checkpoint.everyMinutes",
-        lambda s: s.checkpoint.every_minutes != _DEFAULT_CHECKPOINT.every_minutes,
-        _NO_CHECKPOINTS,
-    ),
-    _Row("spec.checkpoint.keep", lambda s: s.checkpoint.keep != _DEFAULT_CHECKPOINT.keep, _NO_CHECKPOINTS),
-    _Row(
-        "spec.checkpoint.resume",
-        lambda s: s.checkpoint.resume is not None,
-        "the run begins at its first step",
-    ),
     _Row(
         "spec.runPolicy.suspend",
         lambda s: s.run_policy.suspend,

@@ -40,6 +40,7 @@ from xeontrain_operator.reconcile.policies.progress import (
     read_progress,
     stopped_progress,
 )
+from xeontrain_operator.reconcile.policies.resume import judge_resume
 from xeontrain_operator.reconcile.policies.running import judge_running
 from xeontrain_operator.reconcile.policies.usage import add_usage
 from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pod, list_workers
@@ -249,6 +250,7 @@ def _judged(
     found = {
         c.CPU_UNIFORM: judge_uniform(situation, entries=entries),
         c.PRECISION_NATIVE: judge_precision(situation),
+        c.RESUME_INEXACT: judge_resume(situation),
     }
     for type_, finding in found.items():
         if finding is not None:

@@ -48,6 +48,7 @@ def tell(old: XeonTrainJobStatus, new: XeonTrainJobStatus, *, made_workers: str 
         _training,
         _pinning,
         _processors,
+        _resume,
         _end,
         _cleaning,
     )
@@ -156,6 +157,16 @@ def _processors(change: _Change) -> list[JobEvent]:
         for one in found
         if one is not None and one.status == "False"
     ]
+
+
+def _resume(change: _Change) -> list[JobEvent]:
+    """From where a run goes on; a warning where the losses will not be those of an undisturbed one."""
+    found = change.turned(c.RESUME_INEXACT)
+    if found is None:
+        return []
+    if found.status == "True":
+        return [JobEvent(reason=c.RESUME_INEXACT, message=found.message, type="Warning")]
+    return [JobEvent(reason="Resumed", message=found.message)]
 
 
 def _end(change: _Change) -> list[JobEvent]:

@@ -29,7 +29,7 @@ RATES = ("fp32SamplesPerSecond", "bf16SamplesPerSecond")
 FLAGS = ("precisionEmulated", "ipexUsed")
 RATES_BY_WORKER = "workerSamplesPerSecond"
 # What was decided for the whole run: a script says it once, and it holds for the lines that follow.
-LASTING = (*TEXTS, *SENTENCES, *RATES, *FLAGS, RATES_BY_WORKER)
+LASTING = (*TEXTS, *SENTENCES, *RATES, *FLAGS, RATES_BY_WORKER, "resume", "lastCheckpointStep")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
@@ -134,7 +134,20 @@ def _decisions(document: Mapping[str, Any]) -> dict[str, Any]:
     rates = document.get(RATES_BY_WORKER)
     if isinstance(rates, list) and len(rates) <= MAX_WORKERS and all(map(_is_rate, rates)):
         said[RATES_BY_WORKER] = rates
+    resume = _resume(document.get("resume"))
+    if resume is not None:
+        said["resume"] = resume
     return said
+
+
+def _resume(value: Any) -> Optional[dict[str, Any]]:
+    """What a training goes on from, and whether as if it had never stopped; None where it does not say."""
+    if not isinstance(value, dict):
+        return None
+    step, exact, reason = value.get("step"), value.get("exact"), value.get("reason")
+    if not _is_integer(step) or not isinstance(exact, bool) or not isinstance(reason, str):
+        return None
+    return {"step": step, "exact": exact, "reason": reason[:MAX_SENTENCE]}
 
 
 def utc(seconds: float) -> str:

@@ -65,15 +65,18 @@ def choose(
     work: Work,
     config: TrainingConfig,
     environment: Environment,
+    kept_precision: str | None = None,
 ) -> Choice:
     """Decide how to compute. A collective: all ranks call it, and come to the same.
+
+    `kept_precision`: of the checkpoint that the run goes on from.
 
     Raises BadConfigError where the job insists on what a rank cannot do.
     """
     first_of_worker = environment.prepares_data
     if config.ipex == "Enabled":
         ipex.insist(ipex.load_in_all_ranks(first_of_worker=first_of_worker))
-    precision = _choose_precision(model, work=work, wanted=config.precision)
+    precision = _choose_precision(model, work=work, wanted=config.precision, kept=kept_precision)
     if config.ipex == "Enabled":
         insisted = "spec.training.ipex is Enabled"
         return _extended(model, make_optimizer, precision=precision, reason=insisted)
@@ -83,14 +86,14 @@ def choose(
     return Choice(model, make_optimizer(model), precision, Extension(used=False, reason=reason))
 
 
-def _choose_precision(model: nn.Module, *, work: Work, wanted: str) -> Precision:
+def _choose_precision(model: nn.Module, *, work: Work, wanted: str, kept: str | None) -> Precision:
     def measure() -> Rates:
         fp32, bf16 = work.rates([work.step(model, FP32), work.step(model, BF16)])
         return Rates(fp32=fp32, bf16=bf16)
 
     info = read_flags(os.sched_getaffinity(0))
     cores = distributed.gather(judge_cores(info, trial=wanted != "FP32"))
-    return decide(wanted, cores=cores, measure=measure)
+    return decide(wanted, cores=cores, measure=measure, kept=kept)
 
 
 def _why_not_tried(config: TrainingConfig, *, first_of_worker: bool) -> str | None:

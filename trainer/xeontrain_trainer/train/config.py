@@ -141,8 +141,32 @@ class TrainingConfig:
     """Whether to use Intel Extension for PyTorch: only where Enabled."""
 
 
-def read_training_file(path: str) -> TrainingConfig:
-    """The `training` block of the training document at `path` (docs/contract.md).
+@dataclass(frozen=True)
+class Checkpointing:
+    """The `checkpoint` block: when the state is saved."""
+
+    every_steps: int | None = None
+    """Save after this many optimizer steps."""
+    every_minutes: float = 10
+    """Save when this many minutes have passed since the last time."""
+    keep: int = 2
+    """Newest checkpoints kept."""
+    resume: str | None = None
+    """Another run's checkpoint, or its folder of them, to start from; none: this job's own newest."""
+
+
+@dataclass(frozen=True)
+class JobDocument:
+    """What a rank reads of its job."""
+
+    training: TrainingConfig
+    checkpoint: Checkpointing = field(default_factory=Checkpointing)
+    job_uid: str = ""
+    """Whose checkpoints are this job's own."""
+
+
+def read_document(path: str) -> JobDocument:
+    """The training document at `path` (docs/contract.md).
 
     Raises MissingFileError where the file is not there, BadConfigError where it is not what it should be.
     """
@@ -168,7 +192,11 @@ def read_training_file(path: str) -> TrainingConfig:
             cause=f"{path} is of contract version {version}, this trainer speaks {contract.CONTRACT_VERSION}",
             remedy="Use the trainer image that belongs to the operator's version",
         )
-    return parse_training(document.get("training"))
+    return JobDocument(
+        training=parse_training(document.get("training")),
+        checkpoint=_checkpointing(document.get("checkpoint") or {}),
+        job_uid=str(document.get("jobUid", "")),
+    )
 
 
 def parse_training(document: Any) -> TrainingConfig:
@@ -214,6 +242,18 @@ def _hyperparameters(document: Any) -> Hyperparameters:
                 f"{at}.{_camel(name)}", cause=f"it is {value}", remedy="Write a whole number from 1"
             )
     return parameters
+
+
+def _checkpointing(document: Any) -> Checkpointing:
+    at = "spec.checkpoint"
+    checkpoint = Checkpointing(**_values(Checkpointing, document, at=at))
+    for name, least in (("every_steps", 1), ("keep", 2)):
+        value = getattr(checkpoint, name)
+        if value is not None and (not isinstance(value, int) or value < least):
+            raise BadConfigError(
+                f"{at}.{_camel(name)}", cause=f"it is {value}", remedy=f"Write a whole number from {least}"
+            )
+    return checkpoint
 
 
 def _values(kind: type, document: Any, *, at: str, required: tuple[str, ...] = ()) -> dict[str, Any]:

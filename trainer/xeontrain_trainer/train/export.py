@@ -8,11 +8,8 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
+from .durable import check_round, flush, flush_tree
 from .environment import Environment
-
-
-class SupersededError(RuntimeError):
-    """A newer round of this job has begun: this process is a leftover and must not write any more."""
 
 
 def save_model(model: Any, processor: Any, *, environment: Environment) -> str | None:
@@ -31,27 +28,14 @@ def save_model(model: Any, processor: Any, *, environment: Environment) -> str |
     os.makedirs(partial)
     model.save_pretrained(partial)
     processor.save_pretrained(partial)
-    _flush_tree(partial)
+    flush_tree(partial)
     check_round(environment)
     if os.path.exists(target):
         os.replace(target, old)
     os.replace(partial, target)
-    _flush(environment.job_dir)
+    flush(environment.job_dir)
     shutil.rmtree(old, ignore_errors=True)
     return target
-
-
-def check_round(environment: Environment) -> None:
-    """Raise SupersededError where `round.json` of the job's folder holds a newer round than this rank's."""
-    if environment.job_dir is None:
-        return
-    try:
-        with open(os.path.join(environment.job_dir, "round.json"), encoding="utf-8") as file:
-            newest = int(json.load(file)["round"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return
-    if newest > environment.round:
-        raise SupersededError(f"round {newest} has begun; this rank belongs to round {environment.round}")
 
 
 def write_metrics(path: str | None, *, metrics: Mapping[str, float], model: str | None) -> None:
@@ -64,21 +48,3 @@ def write_metrics(path: str | None, *, metrics: Mapping[str, float], model: str 
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
-
-
-def _flush_tree(folder: str) -> None:
-    """Flush a folder to disk, and let others read it: safetensors writes files for their owner alone."""
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(parent, name)
-            os.chmod(path, 0o644)
-            _flush(path)
-        _flush(parent)
-
-
-def _flush(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import math
 import os
 import time
@@ -16,9 +17,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from . import distributed
+from .checkpoints.keeper import Keeper
 from .config import Hyperparameters
 from .environment import Environment
 from .errors import InterruptedRun, LossNotFiniteError
+from .position import Position
 from .precision import Precision
 from .progress import Progress
 from .sampler import GlobalBatch, batches_in_epoch, global_batches, micro_batches
@@ -29,7 +32,8 @@ from .tasks.task import Task
 
 @dataclass
 class Training:
-    """All that the steps work on. `model` is the plain model, `wrapped` the same in DDP (maybe compiled)."""
+    """All that the steps work on. `model` is the plain model, `wrapped` the same in DDP (maybe compiled);
+    `start` is where the training begins, or goes on from a checkpoint."""
 
     model: nn.Module
     wrapped: DistributedDataParallel
@@ -43,6 +47,23 @@ class Training:
     environment: Environment
     progress: Progress
     stopwatch: Stopwatch
+    keeper: Keeper
+    start: Position
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What all ranks know after a step.
+
+    `loss`: the mean over all items of the global batch. `busy_seconds`: by worker, how long it was busy with
+    the step, waiting for others not counted. `save`, `stop`: whether a checkpoint is due, and whether some
+    launcher asks its ranks to stop.
+    """
+
+    loss: float
+    busy_seconds: list[float]
+    save: bool
+    stop: bool
 
 
 @dataclass(frozen=True)
@@ -77,38 +98,69 @@ def train_epochs(training: Training) -> Iterator[Outcome]:
 
     Raises LossNotFiniteError or InterruptedRun in all ranks at the same step.
     """
-    parameters = training.parameters
-    batches_an_epoch = batches_in_epoch(len(training.samples.lengths), batch_size=parameters.batch_size)
-    steps_left = total_steps(len(training.samples.lengths), parameters=parameters)
-    step, samples, seconds = 0, 0, 0.0
-    for epoch in range(parameters.epochs):
-        loss_sum, items, done = 0.0, 0, float(epoch)
-        batches = global_batches(
-            training.samples.lengths, batch_size=parameters.batch_size, seed=parameters.seed, epoch=epoch
-        )
-        for batch in batches:
-            if steps_left == 0:
+    parameters, lengths = training.parameters, training.samples.lengths
+    batches_an_epoch = batches_in_epoch(len(lengths), batch_size=parameters.batch_size)
+    last_step = total_steps(len(lengths), parameters=parameters)
+    position = training.start
+    for epoch in range(position.epoch, parameters.epochs):
+        batches = global_batches(lengths, batch_size=parameters.batch_size, seed=parameters.seed, epoch=epoch)
+        for batch in itertools.islice(batches, position.batch, None):
+            if position.step == last_step:
                 break
-            started = time.perf_counter()
-            loss, busy = train_step(training, batch, step=step + 1)
-            elapsed = time.perf_counter() - started
-            step, steps_left = step + 1, steps_left - 1
-            samples, seconds = samples + len(batch.rows), seconds + elapsed
-            count = training.samples.count_items(batch.rows)
-            loss_sum, items = loss_sum + loss * count, items + count
-            done = epoch + (batch.number + 1) / batches_an_epoch
-            training.progress.step(
-                step, epoch=done, loss=loss, samples=len(batch.rows), seconds=elapsed, busy_seconds=busy
-            )
-        if items:
-            yield Outcome(steps=step, samples=samples, seconds=seconds, epoch=done, loss=loss_sum / items)
+            position = _advance(training, batch, position, batches_an_epoch=batches_an_epoch)
+        if position.items:
+            yield _outcome(position, batches_an_epoch=batches_an_epoch)
+        position = position.next_epoch()
 
 
-def train_step(training: Training, batch: GlobalBatch, *, step: int) -> tuple[float, list[float]]:
-    """One optimizer step on a global batch; returns its loss, the mean over all its items on all ranks, and
-    for how many seconds each worker was busy with it, waiting for others not counted.
+def _advance(
+    training: Training, batch: GlobalBatch, position: Position, *, batches_an_epoch: int
+) -> Position:
+    """One step further, with the report of it, and a checkpoint where it is time."""
+    started = time.perf_counter()
+    done = train_step(training, batch, step=position.step + 1)
+    elapsed = time.perf_counter() - started
+    rows, items = len(batch.rows), training.samples.count_items(batch.rows)
+    position = position.after(rows=rows, items=items, loss=done.loss, seconds=elapsed)
+    training.progress.step(
+        position.step,
+        epoch=position.epoch + position.batch / batches_an_epoch,
+        loss=done.loss,
+        samples=rows,
+        seconds=elapsed,
+        busy_seconds=done.busy_seconds,
+    )
+    kept = (done.save or done.stop) and save(training, position)
+    if done.stop:
+        why_lost = "" if kept else "; nothing was saved, as the job has no storage (spec.storage)"
+        raise InterruptedRun(f"stopped at request after step {position.step}{why_lost}")
+    return position
 
-    `step` counts from 1. The weights change only when all ranks have found the loss and gradients finite.
+
+def save(training: Training, position: Position) -> bool:
+    """Keep a checkpoint; False where the job has no storage. A collective: all ranks call it."""
+    kept = training.keeper.save(
+        position, model=training.model, optimizer=training.optimizer, schedule=training.schedule
+    )
+    if kept:
+        training.progress.saved(position.step)
+    return kept
+
+
+def _outcome(position: Position, *, batches_an_epoch: int) -> Outcome:
+    return Outcome(
+        steps=position.step,
+        samples=position.samples,
+        seconds=position.seconds,
+        epoch=position.epoch + position.batch / batches_an_epoch,
+        loss=position.loss_sum / position.items,
+    )
+
+
+def train_step(training: Training, batch: GlobalBatch, *, step: int) -> StepResult:
+    """One optimizer step on a global batch. `step` counts from 1.
+
+    The weights change only when all ranks have found the loss and gradients finite.
     """
     environment, parameters = training.environment, training.parameters
     started = time.perf_counter()
@@ -116,8 +168,9 @@ def train_step(training: Training, batch: GlobalBatch, *, step: int) -> tuple[fl
     busy = [0.0] * environment.group_world_size
     busy[environment.group_rank] = (training.stopwatch.last - started) / environment.local_world_size
     norm = nn.utils.clip_grad_norm_(training.wrapped.parameters(), parameters.max_grad_norm or math.inf)
-    stop = float(_stop_requested(environment.stop_file))
-    loss_sum, stop, *busy = distributed.total([loss_sum, stop, *busy])
+    # One exchange tells all ranks all that they must agree on.
+    wishes = [float(_stop_requested(environment.stop_file)), float(training.keeper.is_due(step))]
+    loss_sum, stop, due, *busy = distributed.total([loss_sum, *wishes, *busy])
     loss = loss_sum / training.samples.count_items(batch.rows)
     if not math.isfinite(loss) or not math.isfinite(float(norm)):
         raise LossNotFiniteError(
@@ -129,9 +182,7 @@ def train_step(training: Training, batch: GlobalBatch, *, step: int) -> tuple[fl
     training.optimizer.step()
     training.schedule.step()
     training.optimizer.zero_grad(set_to_none=True)
-    if stop:
-        raise InterruptedRun(f"stopped at request after step {step}")
-    return loss, busy
+    return StepResult(loss=loss, busy_seconds=busy, save=due > 0, stop=stop > 0)
 
 
 def accumulate_gradients(training: Training, batch: GlobalBatch) -> float:

@@ -48,8 +48,10 @@ FP32 = Precision("FP32", "spec.training.precision is FP32")
 BF16 = Precision("BF16", "spec.training.precision is BF16")
 
 
-def decide(wanted: str, *, cores: Sequence[Cores], measure: Callable[[], Rates]) -> Precision:
-    """The precision of this run: `wanted`, or for Auto the faster one.
+def decide(
+    wanted: str, *, cores: Sequence[Cores], measure: Callable[[], Rates], kept: str | None = None
+) -> Precision:
+    """The precision of this run: `wanted`, or for Auto the faster one; a resumed run keeps its own (`kept`).
 
     Pure but for `measure`, a collective that all ranks call or none: the same arguments in all ranks give the
     same answer in all of them. `cores`: those of every rank, by rank.
@@ -62,6 +64,8 @@ def decide(wanted: str, *, cores: Sequence[Cores], measure: Callable[[], Rates])
         return Precision("BF16", reason, emulated=True) if lacking else BF16
     if lacking:
         return Precision("FP32", lacking)
+    if kept:
+        return Precision(kept, "the run began with it, and goes on from its checkpoint")
     rates = measure()
     speedup = rates.bf16 / max(rates.fp32, 1e-9)
     found = (

@@ -42,11 +42,22 @@ class Progress:
     _last_workers: float = float("-inf")
     _busy_samples: int = 0
     _busy_seconds: list[float] = field(default_factory=list)
+    _saved_step: int | None = None
+    _last_line: dict[str, object] = field(default_factory=dict)
 
-    def begin(self, decisions: Mapping[str, object]) -> None:
-        """Write the line of step 0: the run is set up, and this is what its ranks decided."""
+    def begin(self, decisions: Mapping[str, object], *, step: int = 0) -> None:
+        """Write the line of the step that the run begins at, 0 or a checkpoint's: it is set up, and this is
+        what its ranks decided."""
         if self.enabled:
-            self._append({"step": 0, "totalSteps": self.total_steps, **decisions})
+            self._saved_step = step or None
+            self._append({"step": step, "totalSteps": self.total_steps, **decisions})
+
+    def saved(self, step: int) -> None:
+        """Note that a checkpoint holds all up to `step`; told at once, by a line of that step."""
+        if self.enabled:
+            self._saved_step = step
+            self._append({**self._last_line, "step": step, "totalSteps": self.total_steps})
+            self.say(f"checkpoint of step {step} saved")
 
     def step(
         self,
@@ -105,6 +116,7 @@ class Progress:
             **self._worker_rates(number, now=now),
         }
         self._append(line)
+        self._last_line = line
         if log:
             self.say(
                 f"step {number}/{self.total_steps}  epoch {epoch:.2f}  loss {loss:.4f}  "
@@ -126,7 +138,8 @@ class Progress:
     def _append(self, line: Mapping[str, object]) -> None:
         if self.path:
             now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            whole = {**line, "precision": self.precision, "backend": self.backend, "time": now}
+            saved = {} if self._saved_step is None else {"lastCheckpointStep": self._saved_step}
+            whole = {**line, **saved, "precision": self.precision, "backend": self.backend, "time": now}
             # One write of a whole line, appended: a reader never sees half of one.
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(whole) + "\n")

@@ -12,7 +12,7 @@ from ..plan import Plan, plan_from_json
 from . import meeting
 from .affinity import affinity, place_threads
 from .compiling import compile_environment
-from .config import TrainingConfig, read_training_file
+from .config import JobDocument, TrainingConfig, read_document
 from .data import Prepared, prepare
 from .environment import Environment
 from .files import find_sources
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def run(environment: Environment) -> None:
     """Do this rank's part of the job. Raises what errors.py names; anything else is a bug or a lost peer."""
     listener = meeting.listen(environment)
-    config = read_training_file(environment.training_file)
+    document = read_document(environment.training_file)
+    config = document.training
     # Before the libraries are imported: they read their environment once.
     os.environ.update(moved_caches(os.environ, state_dir=environment.state_dir))
     os.environ.update(compile_environment(config, environment=environment, environ=os.environ))
@@ -44,7 +45,7 @@ def run(environment: Environment) -> None:
     prepared = distributed.share_prepared(store, mine, environment=environment)
     backend = agree_backend(store, environment=environment)
     with distributed.process_group(store, environment=environment, backend=backend.name, comm_cpus=comm_cpus):
-        _train(config, prepared=prepared, environment=environment, backend=backend, plan=plan)
+        _train(document, prepared=prepared, environment=environment, backend=backend, plan=plan)
 
 
 def read_plan(plan_file: str | None) -> Plan | None:
@@ -70,7 +71,7 @@ def _prepare(config: TrainingConfig, *, environment: Environment, plan: Plan | N
 
 
 def _train(
-    config: TrainingConfig,
+    document: JobDocument,
     *,
     prepared: Prepared,
     environment: Environment,
@@ -83,9 +84,16 @@ def _train(
     from .loop import train_epochs
     from .setup import build_training, evaluation_samples
 
-    task = task_of(config)
+    task = task_of(document.training)
     training = build_training(
-        config, task=task, prepared=prepared, environment=environment, backend=backend, plan=plan
+        document.training,
+        task=task,
+        prepared=prepared,
+        environment=environment,
+        backend=backend,
+        plan=plan,
+        checkpoint=document.checkpoint,
+        job_uid=document.job_uid,
     )
     place_threads(plan, local_rank=environment.local_rank)
     evaluation = evaluation_samples(prepared, task=task, processor=training.processor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,14 +12,18 @@ from torch import nn
 from ..plan import Plan
 from .affinity import place_threads
 from .backend import Backend
+from .checkpoints.keeper import Keeper, identity_of, shelf_of
+from .checkpoints.manifest import Identity
+from .checkpoints.resume import Resume, find_resume, restore, restore_randoms
 from .choices import Choice, Work, choose
-from .config import Hyperparameters, TrainingConfig
+from .config import Checkpointing, Hyperparameters, TrainingConfig
 from .data import Prepared, load_samples
 from .environment import Environment
 from .loop import Training, total_steps, wrap
 from .model import freeze_unused, kept_buffers, load_model, make_optimizer, make_schedule
+from .opening import begin_progress, say_to_log
+from .position import Position
 from .precision import FP32, Precision
-from .progress import Progress
 from .sampler import BATCHES_A_GROUP, global_batches, micro_batches
 from .samples import Samples, summed_loss
 from .stopwatch import Stopwatch
@@ -34,9 +38,14 @@ def build_training(
     environment: Environment,
     backend: Backend,
     plan: Plan | None = None,
+    checkpoint: Checkpointing | None = None,
+    job_uid: str = "",
 ) -> Training:
-    """Load the model, choose the precision with all ranks, and set up optimizer, schedule and progress."""
-    parameters = config.hyperparameters
+    """Load the model, find what to go on from, choose the precision with all ranks, set up the rest.
+
+    A collective: all ranks call it.
+    """
+    parameters, checkpoint = config.hyperparameters, checkpoint or Checkpointing()
     processor = task.load_processor(prepared.model_folder)
     samples = Samples.of(load_samples(prepared, "train"), task=task, processor=processor)
     model = load_model(
@@ -47,41 +56,76 @@ def build_training(
         seed=parameters.seed,
     )
     _set_padding(model, processor)
-    choice, unused = _try_out(model, samples, task=task, config=config, environment=environment, plan=plan)
+    keeper = _keeper(model, prepared, parameters, checkpoint, environment=environment, job_uid=job_uid)
+    resume = find_resume(keeper, model=model, say=say_to_log)
+    kept = resume.manifest.identity.precision if resume else None
+    choice, unused = _try_out(
+        model, samples, task=task, config=config, environment=environment, plan=plan, kept_precision=kept
+    )
     # An extension may have rebuilt it, and put all of it into training mode.
     model, precision = task.ready(choice.model), choice.precision
     model.zero_grad(set_to_none=True)
     steps = total_steps(len(samples.lengths), parameters=parameters)
-    progress = Progress(
-        environment.progress_file,
-        total_steps=steps,
-        precision=precision.name,
-        backend=backend.label,
-        enabled=environment.is_main,
+    schedule = make_schedule(choice.optimizer, parameters=parameters, total_steps=steps)
+    identity = keeper.decide(precision=precision.name, ipex=choice.extension.used)
+    if resume:
+        restore(resume, identity=identity, model=model, optimizer=choice.optimizer, schedule=schedule)
+    progress = begin_progress(
+        choice,
+        steps=steps,
+        backend=backend,
+        config=config,
+        unused=unused,
+        prepared=prepared,
+        environment=environment,
+        resume=resume.report(identity) if resume else None,
     )
-    progress.begin(_decisions(choice, backend=backend))
-    progress.say(
-        f"training on {prepared.train_rows} rows ({prepared.train_samples} samples) in {steps} steps of "
-        f"{parameters.batch_size}, {environment.world_size} ranks x {torch.get_num_threads()} threads"
-    )
-    for line in _in_words(choice, backend=backend, config=config, unused=unused):
-        progress.say(line)
-    # Dropout differs between ranks, and begins at the same point whatever was probed before.
-    torch.manual_seed(parameters.seed + environment.rank)
-    return Training(
+    training = Training(
         model=model,
         wrapped=wrap(model, compile_model=config.compile),
         task=task,
         processor=processor,
         samples=samples,
         optimizer=choice.optimizer,
-        schedule=make_schedule(choice.optimizer, parameters=parameters, total_steps=steps),
+        schedule=schedule,
         parameters=parameters,
         precision=precision,
         environment=environment,
         progress=progress,
         stopwatch=Stopwatch(model),
+        keeper=keeper,
+        start=resume.position(identity) if resume else Position(),
     )
+    _seed(parameters.seed + environment.rank, resume=resume, identity=identity)
+    return training
+
+
+def _keeper(
+    model: nn.Module,
+    prepared: Prepared,
+    parameters: Hyperparameters,
+    checkpoint: Checkpointing,
+    *,
+    environment: Environment,
+    job_uid: str,
+) -> Keeper:
+    identity = identity_of(
+        model,
+        data=prepared.digest,
+        batch_size=parameters.batch_size,
+        seed=parameters.seed,
+        environment=environment,
+    )
+    return Keeper(
+        shelf_of(environment), config=checkpoint, environment=environment, job_uid=job_uid, identity=identity
+    )
+
+
+def _seed(seed: int, *, resume: Resume | None, identity: Identity) -> None:
+    """Dropout differs between ranks, and begins at the same point whatever was probed before."""
+    torch.manual_seed(seed)
+    if resume:
+        restore_randoms(resume, identity=identity)
 
 
 def evaluation_samples(prepared: Prepared, *, task: Task, processor: object) -> Samples | None:
@@ -119,6 +163,7 @@ def _try_out(
     config: TrainingConfig,
     environment: Environment,
     plan: Plan | None,
+    kept_precision: str | None,
 ) -> tuple[Choice, list[str]]:
     """What all ranks decide by computing with the model, and the names of the parameters that they freeze."""
     parameters = config.hyperparameters
@@ -138,33 +183,6 @@ def _try_out(
             work=Work(backward, rows=_typical_rows(samples.lengths, parameters, environment=environment)),
             config=config,
             environment=environment,
+            kept_precision=kept_precision,
         )
     return choice, unused
-
-
-def _in_words(
-    choice: Choice, *, backend: Backend, config: TrainingConfig, unused: Sequence[str]
-) -> Iterator[str]:
-    """The decisions for people, a line each. `unused`: parameters that are not trained."""
-    precision, extension = choice.precision, choice.extension
-    yield f"{backend.label}: {backend.reason}"
-    yield f"{'warning: ' if precision.emulated else ''}{precision.name}: {precision.reason}"
-    if config.ipex != "Disabled":
-        used = "used" if extension.used else "not used"
-        yield f"Intel Extension for PyTorch is {used}: {extension.reason}"
-    if unused:
-        yield f"not trained, as the task does not use them: {', '.join(unused)}"
-
-
-def _decisions(choice: Choice, *, backend: Backend) -> dict[str, object]:
-    """What the ranks decided, under the names of docs/contract.md."""
-    precision, rates = choice.precision, choice.precision.rates
-    measured = {"fp32SamplesPerSecond": rates.fp32, "bf16SamplesPerSecond": rates.bf16} if rates else {}
-    return {
-        "precisionReason": precision.reason,
-        "precisionEmulated": precision.emulated,
-        **{name: round(value, 3) for name, value in measured.items()},
-        "backendReason": backend.reason,
-        "ipexUsed": choice.extension.used,
-        "ipexReason": choice.extension.reason,
-    }

@@ -31,7 +31,11 @@ KEPT = {"spec.storage": {"size": "1Gi"}}
         ),
         (TRAINING, {**KEPT, "spec.workers": 2, "spec.ranksPerWorker": 4}, []),
         (COMMAND, {"spec.workers": 3, "spec.ranksPerWorker": 3}, []),
-        (TRAINING, {**KEPT, "spec.checkpoint.keep": 5}, ["spec.checkpoint.keep"]),
+        (
+            TRAINING,
+            {**KEPT, "spec.runPolicy.preRunningDeadlineSeconds": 60},
+            ["spec.runPolicy.preRunningDeadlineSeconds"],
+        ),
         (COMMAND, {"spec.resources.memory": 32}, ["spec.resources.memory"]),
         (
             TRAINING,

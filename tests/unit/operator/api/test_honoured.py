@@ -13,10 +13,6 @@ from tests.contract.cases.edits import TRAINING, edited
 
 # One document for each row; a row without one, or one without its row, fails below.
 ASKING: dict[str, Any] = {
-    "spec.checkpoint.everySteps": 10,
-    "spec.checkpoint.everyMinutes": 5,
-    "spec.checkpoint.keep": 3,
-    "spec.checkpoint.resume": "/models/a",
     "spec.runPolicy.suspend": True,
     "spec.runPolicy.preRunningDeadlineSeconds": 60,
 }

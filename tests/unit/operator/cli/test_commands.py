@@ -131,10 +131,11 @@ def test_near_misses_are_no_success(tmp_path: Path, document: Any, says: str) ->
 
 def test_not_yet_honoured_is_a_warning(tmp_path: Path) -> None:
     """Accepted is accepted, but a person hears what will not happen."""
-    path = _file(tmp_path, edited(JOB, {"spec.checkpoint.keep": 3}))
+    path = _file(tmp_path, edited(JOB, {"spec.runPolicy.preRunningDeadlineSeconds": 60}))
     result = _call("validate", path)
     assert result.exit_code == 0
-    assert result.stderr.startswith(f"warning: {path}: spec.checkpoint.keep: accepted, not yet honoured: ")
+    field = "spec.runPolicy.preRunningDeadlineSeconds"
+    assert result.stderr.startswith(f"warning: {path}: {field}: accepted, not yet honoured: ")
 
 
 def test_render(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_refusal_ends_when_its_cause_does() -> None:
             "Accepted",
             ("True", "BatchNotDivisible"),
         ),
-        ({"checkpoint": {"everySteps": 10}}, "FullyHonoured", ("False", "NotYetHonoured")),
+        ({"runPolicy": {"preRunningDeadlineSeconds": 60}}, "FullyHonoured", ("False", "NotYetHonoured")),
         ({"pinning": "Disabled"}, "CPUPinned", ("False", "Disabled")),
     ],
     ids=["no-storage", "uneven-batch", "not-yet-honoured", "pinning-disabled"],

@@ -151,3 +151,39 @@ def test_choices_stand_until_others_are_reported() -> None:
     assert silent.status["cpu"] == first.status["cpu"]
     changed = look(SAPPHIRE, SAPPHIRE, progress={"step": 2, "ipexReason": "other"}, old=first.status)
     assert changed.status["cpu"] == {**first.status["cpu"], "ipexReason": "other"}
+
+
+@pytest.mark.parametrize(
+    ("resume", "expected", "event"),
+    [
+        pytest.param(None, None, None, id="from-the-beginning"),
+        pytest.param(
+            {"step": 40, "exact": True, "reason": ""},
+            (
+                "False",
+                "SameLayout",
+                "The run goes on from the checkpoint of step 40 as if it had never stopped.",
+            ),
+            ("Normal", "Resumed"),
+            id="exactly",
+        ),
+        pytest.param(
+            {"step": 40, "exact": False, "reason": "ranks (1 there, 2 here)"},
+            (
+                "True",
+                "OtherLayout",
+                "The run goes on from the checkpoint of step 40, but not exactly: ranks (1 there, 2 here).",
+            ),
+            ("Warning", "ResumeInexact"),
+            id="otherwise",
+        ),
+    ],
+)
+def test_from_where_a_run_goes_on(
+    resume: Document | None, expected: tuple[str, str, str] | None, event: tuple[str, str] | None
+) -> None:
+    """What a checkpoint cannot give back is a condition and a warning; an exact resume is told as news."""
+    decision = look(SAPPHIRE, progress={"step": 40, **({"resume": resume} if resume else {})})
+    assert condition(decision, "ResumeInexact") == expected
+    told = [(one.type, one.reason) for one in decision.events if one.reason in ("Resumed", "ResumeInexact")]
+    assert told == ([event] if event else [])

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import inspect
 import os
+import signal
 import sys
 import threading
 import time
@@ -272,6 +273,25 @@ def train() -> int:
     from xeontrain_trainer.train.__main__ import main
 
     return main()
+
+
+def train_until(*, stop_after: int | None, kill_after: int | None) -> int:
+    """A rank of a job until its end; or until a step in which the last rank finds the stop file, or after
+    which all ranks are killed."""
+    from xeontrain_trainer.train import loop
+
+    real = loop.train_step
+
+    def counted(training: Any, batch: Any, *, step: int) -> Any:
+        if kill_after is not None and step == kill_after + 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        environment = training.environment
+        if step == stop_after and environment.rank == environment.world_size - 1:
+            Path(environment.stop_file).touch()
+        return real(training, batch, step=step)
+
+    loop.train_step = counted
+    return train()
 
 
 def agree_backend() -> tuple[str | None, str]:

@@ -133,11 +133,11 @@ def test_unusable_documents(tmp_path: Path, content: str | None, error: type[Use
     if content is not None:
         path.write_text(content)
     with pytest.raises(error):
-        config.read_training_file(str(path))
+        config.read_document(str(path))
 
 
 def test_document_is_read(tmp_path: Path) -> None:
     """The training block of a whole document is what is parsed."""
     path = tmp_path / "training.json"
     path.write_text(json.dumps({"contract": 1, "jobName": "a", "training": SMALLEST, "checkpoint": {}}))
-    assert config.read_training_file(str(path)) == config.parse_training(SMALLEST)
+    assert config.read_document(str(path)).training == config.parse_training(SMALLEST)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xeontrain_trainer.train.durable import SupersededError
 from xeontrain_trainer.train.environment import Environment
-from xeontrain_trainer.train.export import SupersededError, save_model, write_metrics
+from xeontrain_trainer.train.export import save_model, write_metrics
 
 
 class Part:

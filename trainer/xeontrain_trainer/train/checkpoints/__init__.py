@@ -1,0 +1,1 @@
+"""Checkpoints: what a training leaves while it goes, and how another process goes on from there."""
