@@ -188,9 +188,9 @@ class Supervisor:
 
         Returns once no process of any rank is left; safe to call when nothing runs, and twice.
         """
-        waits = [rank.ended.wait() for rank in self._ranks]
-        if waits and grace_seconds > 0:
+        if self._ranks and grace_seconds > 0:
             self.terminate()
+            waits = [rank.ended.wait() for rank in self._ranks]
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*waits), timeout=grace_seconds)
         self.terminate(signal.SIGKILL)
