@@ -22,6 +22,7 @@ from xeontrain_operator.cli.run.lock import held
 from xeontrain_operator.cli.run.objects import Objects
 from xeontrain_operator.cli.run.output import RankOutput
 from xeontrain_operator.cli.run.status import Verdict, ask, last_sentence, read_verdict
+from xeontrain_operator.cli.run.unfinished import forget, last_checkpoint, recall, remember
 from xeontrain_operator.cli.run.volumes import Folders
 from xeontrain_operator.cli.run.worker import Ports, Worker, prepare_worker
 
@@ -43,29 +44,57 @@ def run_file(path: str, *, output: Path | None, job_name: str | None, console: C
         try:
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(held(folder))
+            earlier = recall(folder, job=job)
+            job = job if earlier is None else _as_run(job, uid=earlier)
             folders, shares = _folders(job, folder), _shares(job)
             workers = _prepare(job, manifest=manifest, shares=shares, folders=folders)
+            remember(folder, job=job)
         except OSError as error:
             where = error.filename or folder
             raise InputError(
                 f"{where}: cannot be written: {error.strerror}; choose another folder with --output"
             ) from None
-        return _say_and_run(job, workers=workers, shares=shares, folders=folders, console=console)
+        return _say_and_run(
+            job, workers=workers, shares=shares, folders=folders, console=console, goes_on=earlier is not None
+        )
+
+
+def _as_run(job: XeonTrainJob, *, uid: str) -> XeonTrainJob:
+    """The same job as a run with this UID."""
+    return job.model_copy(update={"metadata": job.metadata.model_copy(update={"uid": uid})})
 
 
 def _say_and_run(
-    job: XeonTrainJob, *, workers: list[Worker], shares: Shares, folders: Folders, console: Console
+    job: XeonTrainJob,
+    *,
+    workers: list[Worker],
+    shares: Shares,
+    folders: Folders,
+    console: Console,
+    goes_on: bool,
 ) -> bool:
     display = Display(console, running="Loading model and data" if job.spec.training else "Running")
-    for line in (*opening_lines(job, shares=shares), f"Logs: {_shown(folders.run)}"):
+    lines = [*opening_lines(job, shares=shares), f"Logs: {_shown(folders.run)}"]
+    if goes_on:
+        lines.append(_going_on(workers[0].job_dir))
+    for line in lines:
         display.say(line)
     return _run(job, workers=workers, folders=folders, display=display)
 
 
 def _folders(job: XeonTrainJob, folder: Path) -> Folders:
-    run = folder / "runs" / job.metadata.uid[:8]
+    """A run that goes on with an earlier one has its checkpoints, and logs of its own."""
+    runs, name = folder / "runs", job.metadata.uid[:8]
+    number = 1 + len(list(runs.glob(f"{name}*")))
+    run = runs / (name if number == 1 else f"{name}-{number}")
     run.mkdir(parents=True)
     return Folders(output=folder, run=run)
+
+
+def _going_on(job_dir: Path) -> str:
+    step = last_checkpoint(job_dir)
+    where = f"its checkpoint of step {step}" if step is not None else "what it left"
+    return f"Goes on with the run that was interrupted, from {where}. To begin anew remove {_shown(job_dir)}"
 
 
 def _shares(job: XeonTrainJob) -> Shares:
@@ -125,17 +154,24 @@ def _run(job: XeonTrainJob, *, workers: list[Worker], folders: Folders, display:
     output = RankOutput(() if job.spec.training else [worker.log for worker in workers])
     try:
         with running(workers) as launchers, display:
-            _watch(workers[0], launchers=launchers, display=display, output=output)
+            try:
+                _watch(workers[0], launchers=launchers, display=display, output=output)
+            except KeyboardInterrupt:
+                display.say("Asked all ranks to save and end. Ctrl-C again ends them at once")
+                launchers.ask_to_end(patience_seconds=job.spec.run_policy.grace_period_seconds)
+                raise
             ended = launchers.ended()
         _show_output(output, display=display)
     except KeyboardInterrupt:
         # What came in the moment of the verdict interrupts nothing: the model is there.
         if read_verdict(workers[0].termination_log) is None:
-            display.say("Interrupted: all processes have ended")
+            display.say(_interrupted(workers[0].job_dir))
             return False
     except OSError as error:
         raise InputError(f"the launcher cannot be started: {error}") from None
     verdict = read_verdict(workers[0].termination_log)
+    if verdict is not None:
+        forget(folders.output)
     took = duration(time.monotonic() - started)
     if verdict is None:
         number = ended[0] if ended else 0
@@ -145,6 +181,12 @@ def _run(job: XeonTrainJob, *, workers: list[Worker], folders: Folders, display:
         _show_tail(workers[number], display=display)
         return False
     return _show_verdict(verdict, took=took, workers=workers, folders=folders, display=display)
+
+
+def _interrupted(job_dir: Path) -> str:
+    step = last_checkpoint(job_dir)
+    saved = "" if step is None else f" The next run goes on from the checkpoint of step {step}"
+    return f"Interrupted: all processes have ended.{saved}"
 
 
 def _watch(coordinator: Worker, *, launchers: Launchers, display: Display, output: RankOutput) -> None:

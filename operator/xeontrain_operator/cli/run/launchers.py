@@ -17,7 +17,8 @@ from typing import Final
 from xeontrain_operator.cli.run.worker import LOOPBACK, Worker
 
 STOP_SECONDS: Final = 20.0
-"""How long launchers have to end their ranks before they are killed."""
+"""How long launchers that nobody waits for have to end their ranks before they are killed."""
+_POLL_SECONDS: Final = 0.05
 
 _LOWEST_PORT: Final = 15_000
 _PORT_RANGES: Final = 140
@@ -53,6 +54,7 @@ class Launchers:
 
     def __init__(self) -> None:
         self.processes: list[subprocess.Popen[bytes]] = []
+        self._asked = False
 
     def start(self, workers: Iterable[Worker]) -> None:
         """Start each worker's launcher in a session of its own, on its CPUs."""
@@ -64,15 +66,22 @@ class Launchers:
         """Return the workers whose launcher has ended."""
         return [number for number, process in enumerate(self.processes) if process.poll() is not None]
 
-    def stop(self) -> None:
-        """End all launchers: asked first, killed after STOP_SECONDS. Ranks die with their launcher."""
+    def ask_to_end(self, *, patience_seconds: float) -> None:
+        """Have all ranks save and end; returns when they have, or when patience is over. KeyboardInterrupt
+        ends the wait, and `stop` then waits for nobody."""
+        self._asked = True
         for process in self.processes:
             if process.poll() is None:
                 process.terminate()
-        deadline = time.monotonic() + STOP_SECONDS
-        for process in self.processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        deadline = time.monotonic() + patience_seconds
+        while len(self.ended()) < len(self.processes) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+
+    def stop(self) -> None:
+        """End all launchers: killed at once where they have been asked before, else after STOP_SECONDS. Ranks
+        die with their launcher."""
+        if not self._asked:
+            self.ask_to_end(patience_seconds=STOP_SECONDS)
         for process in self.processes:
             if process.poll() is None:
                 process.kill()

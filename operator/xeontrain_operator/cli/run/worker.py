@@ -50,6 +50,7 @@ class Worker:
     working_dir: Path | None
     log: Path
     termination_log: Path
+    job_dir: Path
 
 
 def prepare_worker(
@@ -92,6 +93,7 @@ def prepare_worker(
         working_dir=Path(mounts.local(job.spec.working_dir)) if job.spec.working_dir else None,
         log=own / "launcher.log",
         termination_log=own / "termination-log",
+        job_dir=Path(variables[c.ENV_JOB_DIR]),
     )
 
 

@@ -99,6 +99,32 @@ def test_nothing_is_left(tmp_path: Path, signal_number: signal.Signals) -> None:
         assert "Interrupted" in output
 
 
+def test_the_next_run_goes_on_with_what_ctrl_c_has_saved(tmp_path: Path) -> None:
+    """Ranks are asked to save, the checkpoint is named, and the same work goes on in the same folder."""
+    script = (
+        'cd "$XEONTRAIN_JOB_DIR"; [ -e checkpoints/step-00000007 ] && exit 0; '
+        "trap 'sleep 1; mkdir -p checkpoints/step-00000007; exit 0' TERM; "
+        'echo $$$$ > "pid-$RANK"; while :; do sleep 0.1; done'
+    )
+    command = _command(tmp_path, script)
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            _wait_for_ranks(process, tmp_path)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            process.kill()
+    assert "Asked all ranks to save and end" in output
+    assert "The next run goes on from the checkpoint of step 7" in output
+    second = _run(tmp_path, script)
+    assert "Goes on with the run that was interrupted, from its checkpoint of step 7" in second.stdout
+    assert second.returncode == 0, second.stdout
+    # It has its verdict: a third one begins anew, with a folder of its own.
+    third = _run(tmp_path, "exit 0")
+    assert "Goes on" not in third.stdout
+    assert len(list(tmp_path.glob("xeontrain-hello/storage/*"))) == 2
+
+
 def test_ctrl_c_while_libraries_load(tmp_path: Path) -> None:
     """It ends without a traceback, also in the seconds before the command itself runs."""
     (tmp_path / "typer.py").write_text("print('loading', flush=True)\nimport time\ntime.sleep(1000)\n")
@@ -114,9 +140,12 @@ def test_ctrl_c_while_libraries_load(tmp_path: Path) -> None:
     assert (process.returncode, said) == (-signal.SIGINT, "")
 
 
-def test_a_second_ctrl_c_changes_nothing(tmp_path: Path) -> None:
-    """Impatience leaves nothing behind either, not even what only the end of the run can find."""
-    script = 'env -i setsid sleep 1000 & echo $! > "$XEONTRAIN_JOB_DIR/pid-$RANK"; wait'
+def test_a_second_ctrl_c_waits_for_nobody(tmp_path: Path) -> None:
+    """Impatience, or ranks that do not listen, leave nothing behind, not even what only the end can find."""
+    script = (
+        'trap "" TERM; env -i setsid sleep 1000 & echo $! > "$XEONTRAIN_JOB_DIR/pid-$RANK"; '
+        "while :; do sleep 0.1; done"
+    )
     command = _command(tmp_path, script)
     with subprocess.Popen(command, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -205,7 +234,8 @@ def test_ctrl_c_while_a_model_is_saved(tmp_path: Path) -> None:
         "trap '' TERM INT; mkdir $XEONTRAIN_JOB_DIR/.model-partial; "
         'echo $$$$ > "$XEONTRAIN_JOB_DIR/pid-$RANK"; while :; do sleep 0.1; done'
     )
-    command_line = _command(tmp_path, script, **{"spec.workers": 1})
+    edits = {"spec.workers": 1, "spec.runPolicy.gracePeriodSeconds": 15}
+    command_line = _command(tmp_path, script, **edits)
     with subprocess.Popen(
         command_line, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, text=True
     ) as process:
