@@ -27,6 +27,17 @@ EXAMPLE = str(REPOSITORY / "examples" / "mail-filter.yaml")
 TIMED_END = (
     "import os, time\ntime.sleep(3 + int(os.environ['RANK']))\nprint('ended', time.time(), flush=True)\n"
 )
+# Rank 1 dies in round 1; the ranks of round 2 say when they have begun.
+TIMED_DEATH = (
+    "import os, time\n"
+    "again = os.environ['XEONTRAIN_ROUND'] != '1'\n"
+    "if again: print('began', time.time(), flush=True)\n"
+    "elif os.environ['RANK'] == '1':\n"
+    "    time.sleep(2)\n"
+    "    print('died', time.time(), flush=True)\n"
+    "    os.kill(os.getpid(), 9)\n"
+    "time.sleep(5 if again else 600)\n"
+)
 LOOK_SECONDS = 0.1
 OBSERVED_SECONDS = 60.0
 MIB = 1 << 20
@@ -55,7 +66,7 @@ def main() -> int:
     with Cluster.running(images=("thin", "operator", "trainer")) as cluster:
         cluster.helm("install", "xeontrain", CHART, "-n", OPERATOR_NAMESPACE)
         wait_for_operator(cluster)
-        figures = [*short_jobs(cluster, runs=runs), *training(cluster)]
+        figures = [*short_jobs(cluster, runs=runs), restarts(cluster, runs=runs), *training(cluster)]
     print_table(figures)
     return 0 if all(figure.good for figure in figures) else 1
 
@@ -77,6 +88,19 @@ def short_jobs(cluster: Cluster, *, runs: int) -> list[Figure]:
         Figure("apply to both pods Running", "s", tuple(to_running), target=5),
         Figure("last rank's end to Succeeded", "s", tuple(to_succeeded), target=3),
     ]
+
+
+def restarts(cluster: Cluster, *, runs: int) -> Figure:
+    """Jobs of two workers of which a rank dies: until the ranks of both run again, in the same pods."""
+    found = []
+    for number in range(runs):
+        ns, name = _new_namespace(cluster), f"again-{number}"
+        ns.apply(command_job(name, image=ALIASES["thin"], script=TIMED_DEATH))
+        began = [_said(ns, f"{name}-{worker}", "began") for worker in range(2)]
+        found.append(max(began) - _said(ns, f"{name}-1", "died"))
+        ns.kubectl("delete", "xeontrainjob", name, "--wait=false")
+        _until(lambda ns=ns: not ns.list("pods"))
+    return Figure("a rank's death to all ranks again", "s", tuple(found), target=5)
 
 
 def training(cluster: Cluster) -> list[Figure]:
@@ -132,10 +156,15 @@ def _log(ns: Namespace, pod: str) -> str:
 
 def _last_end(ns: Namespace, name: str) -> float:
     """The moment that rank 1 printed at its end. Its launcher parks in place, so its log stays readable."""
+    return _said(ns, f"{name}-1", "ended")
+
+
+def _said(ns: Namespace, pod: str, word: str) -> float:
+    """The latest moment that a rank has printed after this word, once there is one."""
     found: list[float] = []
 
     def look() -> bool:
-        found[:] = [float(text) for text in re.findall(r"ended ([\d.]+)", _log(ns, f"{name}-1"))]
+        found[:] = [float(text) for text in re.findall(rf"{word} ([\d.]+)", _log(ns, pod))]
         return bool(found)
 
     _until(look)

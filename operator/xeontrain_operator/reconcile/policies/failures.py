@@ -16,7 +16,7 @@ from typing import Any
 from xeontrain_operator.api.v1alpha1 import RestartsStatus, WorkerStatus
 from xeontrain_operator.reconcile.causes import last_end
 from xeontrain_operator.reconcile.observed import Document, is_terminating
-from xeontrain_operator.reconcile.pods import pod_uid, restart_count, terminations, trainer_status
+from xeontrain_operator.reconcile.pods import node_of, pod_uid, restart_count, terminations, trainer_status
 from xeontrain_operator.reconcile.policies.joins import explain_late, look
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.text import quote, sentence
@@ -78,7 +78,7 @@ def count(situation: Situation) -> Counted:
     preemptions = old.preemptions + len(replaced)
     reasons = [
         *(f"Worker {worker} was replaced with no failure of its own." for worker in replaced),
-        *(_round_in_words(failure) for failure in rounds),
+        *(_round_in_words(situation, failure) for failure in rounds),
         *(_end_in_words(situation, worker) for worker in ends),
         *([explain_late(situation, joining)] if late else []),
     ]
@@ -148,13 +148,19 @@ def _split(identity: object) -> tuple[str, int] | None:
     return (pod, int(number)) if slash and number.isdecimal() and len(number) <= ROUND_DIGITS else None
 
 
-def _round_in_words(failure: Mapping[str, Any]) -> str:
-    return f"Round {failure.get('round')}: {describe_failure(failure)}"
+def _round_in_words(situation: Situation, failure: Mapping[str, Any]) -> str:
+    return f"Round {failure.get('round')}: {describe_failure(situation, failure)}"
 
 
-def describe_failure(failure: Mapping[str, Any]) -> str:
-    """A failure of docs/contract.md in a sentence: who, how it ended, and its own last words."""
+def describe_failure(situation: Situation, failure: Mapping[str, Any]) -> str:
+    """A failure of docs/contract.md in a sentence: who, on which node, how it ended, and its own last
+    words."""
     who = [f"{name} {failure[name]}" for name in ("worker", "rank") if failure.get(name) is not None]
+    worker = failure.get("worker")
+    pod = situation.pods.get(worker) if isinstance(worker, int) else None
+    node = node_of(pod) if pod is not None else None
+    if who and node:
+        who[0] += f" on node {node}"
     if failure.get("signal"):
         how = f"killed by signal {failure['signal']}"
     elif failure.get("exitCode") is not None:

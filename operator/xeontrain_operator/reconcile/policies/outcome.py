@@ -73,7 +73,7 @@ def _by_verdict(situation: Situation, verdict: Verdict) -> Outcome:
     failure: Mapping[str, object] = verdict.failure
     known = {c.USER_ERROR, c.BACKOFF_LIMIT_EXCEEDED, c.NOT_PINNED, c.PLAN_IMPOSSIBLE}
     reason = str(failure.get("reason"))
-    message = describe_failure(failure)
+    message = describe_failure(situation, failure)
     if reason == c.BACKOFF_LIMIT_EXCEEDED:
         message = _limit_in_words(situation, failures=verdict.failures, last=message)
     return Outcome(

@@ -312,7 +312,8 @@ def test_failure_of_the_users_is_told_in_its_own_words() -> None:
     assert conditions(decision)["Failed"] == ("True", "UserError")
     assert conditions(decision)["Succeeded"] == ("False", "UserError")
     assert message(decision, "Failed") == (
-        "worker 1, rank 1, exit code 78: column 'labell' is not in the data; columns are text, label."
+        "worker 1 on node node-1, rank 1, exit code 78: column 'labell' is not in the data; "
+        "columns are text, label."
     )
     assert decision.status["restarts"]["failures"] == 1
     assert reasons(decision) == ["Failed"]
@@ -447,7 +448,7 @@ def test_suspended_job_has_no_set_and_resumes_with_a_new_one() -> None:
     assert decision.status["restarts"] == {
         "failures": 1,
         "preemptions": 0,
-        "lastReason": "Round 1: worker 1, rank 1, exit code 1: ValueError: x.",
+        "lastReason": "Round 1: worker 1 on node node-1, rank 1, exit code 1: ValueError: x.",
         "lastCounted": "pod-0/1",
         "display": "1",
     }

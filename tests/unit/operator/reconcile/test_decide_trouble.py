@@ -459,7 +459,7 @@ def test_rounds_are_counted_once_by_their_id() -> None:
     assert first.status["restarts"]["lastCounted"] == "pod-0/1"
     assert first.status["phase"] == "Restarting"
     assert reasons(first) == ["RoundRestarted"]
-    assert "worker 1, rank 1, exit code 1: ValueError: x" in first.events[0].message
+    assert "worker 1 on node node-1, rank 1, exit code 1: ValueError: x" in first.events[0].message
     same = life.started(launcher=report(failures=[failure(1)]))
     assert _restarts(same) == (1, 0)
     assert reasons(same) == ["TrainingResumed"]

@@ -1,4 +1,5 @@
-"""Measures the launcher: `make bench-launcher`. From its start to each answer, and its memory."""
+"""Measures the launcher: `make bench-launcher`. From its start to each answer, its memory, and how long a
+gang takes to run again after a rank's death."""
 
 from __future__ import annotations
 
@@ -17,10 +18,16 @@ from tests.unit.trainer.launcher.loopback import ROOT, Gang, Pod
 
 READY_MILLISECONDS = 150
 RESIDENT_MIB = 40
+RESTART_SECONDS = 5
 LOOK_SECONDS = 0.001
 PATIENCE_SECONDS = 60.0
 # Ranks that do nothing, so that what is measured is the launcher.
 IDLE = ["sleep", "600"]
+# Rank 1 of round 1 dies; all ranks of the next one say when they have begun.
+DIES = (
+    '[ "$XEONTRAIN_ROUND" = 1 ] || { date +%s.%N > began; exec sleep 600; }; '
+    '[ "$RANK" = 1 ] || exec sleep 600; sleep 0.5; date +%s.%N > died; kill -9 $$'
+)
 
 
 def main() -> int:
@@ -35,10 +42,11 @@ def main() -> int:
         ("start to /readyz", "ms", [run[1] for run in runs], READY_MILLISECONDS),
         ("of that on a CPU", "ms", [run[2] for run in runs], READY_MILLISECONDS),
         ("resident, ranks running", "MiB", [run[3] for run in runs], RESIDENT_MIB),
+        ("a rank's death to all again", "s", [restart() for _ in range(number)], RESTART_SECONDS),
     )
     for name, unit, values, target in figures:
         found = f"median {median(values):.1f} {unit}, {min(values):.1f} to {max(values):.1f}"
-        print(f"{name:24} {found:38} target {target}: {'met' if median(values) <= target else 'MISSED'}")
+        print(f"{name:28} {found:38} target {target}: {'met' if median(values) <= target else 'MISSED'}")
     return int(any(median(values) > target for _, _, values, target in figures))
 
 
@@ -61,6 +69,17 @@ def measure() -> tuple[float, float, float, float]:
             computed = _cpu_seconds(pod)
             _until(lambda: pod.status().get("state") == "Running")
             return healthy * 1000, ready * 1000, computed * 1000, _resident_mib(pod)
+
+
+def restart() -> float:
+    """Seconds from a rank's death to the moment in which all ranks of both workers have begun again."""
+    with tempfile.TemporaryDirectory() as folder:
+        gang = Gang(Path(folder), workers=2, command=["sh", "-c", DIES], RANKS_PER_WORKER=1)
+        with gang:
+            began = [pod.folder / "began" for pod in gang.pods]
+            _until(lambda: all(file.exists() and file.read_text() for file in began))
+            died = float((gang.pods[1].folder / "died").read_text())
+            return max(float(file.read_text()) for file in began) - died
 
 
 def _answers(pod: Pod, path: str) -> bool:

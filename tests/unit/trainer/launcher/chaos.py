@@ -1,5 +1,5 @@
-"""Real launchers and ranks on loopback, killed, frozen and replaced from one seed, with wall clocks that
-jump: `python -m tests.unit.trainer.launcher.chaos --seed 1 --seconds 120`.
+"""Real launchers and ranks on loopback, killed, drained, frozen and replaced, with wall clocks that jump, all
+from one seed: `python -m tests.unit.trainer.launcher.chaos --seed 1 --seconds 120`.
 
 Once the faults stop the gang must succeed. Held all the while: never ranks of two rounds alive in one pod,
 rounds of a pod only grow, a verdict once seen never changes. Faults are a function of the seed; when
@@ -92,9 +92,9 @@ class Chaos:
         return self.verdict
 
     def _trouble(self, gang: Gang, *, until: float) -> None:
-        strike = (self._kill_rank, self._restart, self._replace, self._freeze, self._jump)
+        strike = (self._kill_rank, self._restart, self._replace, self._drain, self._freeze, self._jump)
         while time.monotonic() < until:
-            fault = self.random.choices(strike, weights=(4, 3, 2, 1, 2))[0]
+            fault = self.random.choices(strike, weights=(4, 3, 2, 2, 1, 2))[0]
             worker, pause = self.random.randrange(WORKERS), self.random.choice((0.05, 0.5, 2.0))
             fault(gang, worker)
             self._see(gang)
@@ -119,6 +119,18 @@ class Chaos:
             gang.pods[worker].kill()
         gang.replace(worker)
         self.faults["pod replaced"] += 1
+
+    def _drain(self, gang: Gang, worker: int) -> None:
+        """Asked to end, by itself or with all others in one moment; each is replaced when it has ended."""
+        workers = range(WORKERS) if self.random.random() < 0.3 else [worker]
+        asked = [gang.pods[number] for number in workers if gang.pods[number].running()]
+        for pod in asked:
+            assert pod.process is not None
+            pod.process.send_signal(signal.SIGTERM)
+        for pod in asked:
+            pod.exit_code()
+            gang.replace(pod.worker)
+            self.faults["pod drained"] += 1
 
     def _freeze(self, gang: Gang, worker: int) -> None:
         pod = gang.pods[worker]

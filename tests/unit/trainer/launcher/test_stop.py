@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.trainer.launcher.loopback import Gang
-from tests.unit.trainer.launcher.test_loopback import running, shell
+from tests.unit.trainer.launcher.test_loopback import first_round_hangs, running, shell
 
 # Real processes on a machine that may be busy with much else.
 pytestmark = pytest.mark.timeout(900)
@@ -86,6 +86,21 @@ def test_what_had_finished_has_succeeded(
         assert gang.pods[0].exit_code() == 0, gang.pods[0].said()
         document = gang.pods[0].document()
         assert (document["outcome"], document["round"]) == ("Succeeded", 1)
+
+
+def test_rounds_go_on_where_all_pods_are_others(tmp_path: Path) -> None:
+    """As after a suspend: what all pods have forgotten stands in storage."""
+    with Gang(tmp_path, workers=2, command=first_round_hangs(), JOB_DIR=tmp_path / "job") as gang:
+        in_round_1(gang)
+        for pod in gang.pods:
+            assert pod.process is not None
+            pod.process.terminate()
+        assert [pod.exit_code() for pod in gang.pods] == [0, 0]
+        for worker in range(2):
+            gang.replace(worker)
+        assert gang.pods[0].exit_code() == 0, gang.pods[0].said()
+        document = gang.pods[0].document()
+        assert (document["outcome"], document["round"], document["failures"]) == ("Succeeded", 2, 0)
 
 
 def test_worker_0_waits_for_the_others(tmp_path: Path) -> None:
