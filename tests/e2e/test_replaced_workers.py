@@ -24,7 +24,7 @@ DIES = (
     "    time.sleep(1)\n"
     "    {how}\n"
     # Longer than the operator's polls are apart, so that it hears the cause from worker 0.
-    "time.sleep(12)\n"
+    "time.sleep(9)\n"
 )
 OUT_OF_MEMORY = "held = [bytearray(1 << 20) for _ in range(1 << 12)]"
 TRACEBACK = "raise ValueError('a label that is no label')"
@@ -126,30 +126,22 @@ def test_worker_0_replaced_at_the_verdict(crowd: Namespace) -> None:
 
 
 def test_worker_0_replaced_before_the_first_round(crowd: Namespace, thin_image: str) -> None:
-    """Worker 1 has no node yet; the pod that waited for it goes, its successor waits as well, and then all
-    begin."""
+    """Worker 1 has no node yet; the pod that waited for it goes, and its successor coordinates when there is
+    room for both."""
     job = small_job("early", image=thin_image, script=WAITING)
     placement = {**job["spec"]["placement"], "nodeSelector": {crowd.name: "early"}, "spread": "OnePerNode"}
     job["spec"]["placement"] = placement
     crowd.cluster.kubectl("label", "node", "node-system", f"{crowd.name}=early")
     crowd.apply(job)
-    for _ in range(2):
-        crowd.wait_for_log("early-0", "worker 0 of 2")
-        pod = crowd.get("pod", "early-0")
-        assert pod is not None
-        crowd.kubectl("delete", "pod", "early-0", "--wait=false")
-        crowd.wait("another pod 0", lambda pod=pod: _is_another(crowd, pod), timeout_seconds=60)
+    crowd.wait_for_log("early-0", "worker 0 of 2")
+    # It has nothing to save: its place is free at once, and worker 1 may be the one that takes it.
+    crowd.kubectl("delete", "pod", "early-0", "--timeout=20s")
     crowd.cluster.kubectl("label", "node", "node-a", f"{crowd.name}=early")
     _in_round(crowd, "early", 1, 0, 1)
     _go_on(crowd, "early", 0, 1)
-    assert counted(crowd.wait_for_phase("early", "Succeeded")) == (0, 2)
+    assert counted(crowd.wait_for_phase("early", "Succeeded")) == (0, 1)
 
 
 def _rounds(ns: Namespace, pod: str) -> int:
     """How many rounds the pod's rank has begun, by its log."""
     return str(ns.cluster.kubectl("-n", ns.name, "logs", pod, check=False).stdout).count(" of 2 round ")
-
-
-def _is_another(ns: Namespace, pod: Document) -> bool:
-    found = ns.get("pod", pod["metadata"]["name"])
-    return found is not None and found["metadata"]["uid"] != pod["metadata"]["uid"]

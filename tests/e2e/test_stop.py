@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.e2e.jobs import Namespace, small_job
+from tests.e2e.jobs import Namespace, condition, small_job, training_job
 from tests.e2e.test_lifecycle import WAITING, _go_on, _in_round, _restarts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -85,3 +86,23 @@ def test_ranks_that_do_not_listen_are_killed_before_the_kubelet_kills_all(crowd:
 def _pods(ns: Namespace, job: str) -> list[str]:
     names = [pod["metadata"]["name"] for pod in ns.list("pods")]
     return [name for name in names if name.startswith(f"{job}-")]
+
+
+def test_a_drained_training_goes_on_at_the_step_it_had_reached(
+    ns: Namespace, tiny_data: None, trainer_image: str
+) -> None:
+    """It saves inside the grace period, and the pod that takes the place loses no step."""
+    parameters = {"batchSize": 4, "epochs": 100, "maxLength": 16}
+    job = training_job("goes-on", hyperparameters=parameters)
+    job["spec"]["storage"] = {"size": "1Gi"}
+    ns.apply(job)
+    ns.wait_for_log("goes-on-0", "step 1/400")
+    ns.kubectl("delete", "pod", "goes-on-0", "--wait=false")
+    log = ns.wait_for_log("goes-on-0", "goes on from the checkpoint of step ")
+    step = int(re.findall(r"goes on from the checkpoint of step (\d+)", log)[0])
+    assert 1 <= step < 400
+    ended = ns.wait_for_phase("goes-on", "Succeeded")
+    assert (_restarts(ended, "failures"), _restarts(ended, "preemptions")) == (0, 1)
+    assert ended["status"]["result"]["metrics"]["steps"] == 400
+    inexact = condition(ended, "ResumeInexact")
+    assert inexact is None or inexact["status"] == "False"
