@@ -179,8 +179,7 @@ def slim_pod(body: Object) -> Object:
     spec, status = body.get("spec") or {}, body.get("status") or {}
     shares = status.get("qosClass") not in (None, "Guaranteed")
     kept = _containers(spec, "name", "image", "resources") if shares else _images(spec)
-    if spec.get("nodeName"):
-        kept["nodeName"] = spec["nodeName"]
+    kept.update({key: spec[key] for key in ("nodeName", "priority") if spec.get(key)})
     slim = _slim(body, spec=kept, status=body.get("status"))
     filled_in = (body["metadata"].get("annotations") or {}).get(constants.ANNOTATION_LIMIT_RANGER)
     if shares and filled_in:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cluster.cluster import POOL_LABEL, SYSTEM_TAINT, Cluster
+from tests.cluster.cluster import OPERATOR_NAMESPACE, POOL_LABEL, SYSTEM_TAINT, Cluster
 
 Document = dict[str, Any]
 
@@ -150,6 +150,8 @@ class Namespace:
             self.kubectl("describe", "xeontrainjobs", check=False),
             self.kubectl("get", "events", "--sort-by=.lastTimestamp", check=False),
         ]
+        operator = ("logs", "-n", OPERATOR_NAMESPACE, "deployment/xeontrain-operator", "--tail=40")
+        parts.append(f"--- operator\n{self.cluster.kubectl(*operator, check=False).stdout}")
         for pod in self.list("pods"):
             log = self.kubectl("logs", pod["metadata"]["name"], "--tail=30", check=False)
             parts.append(f"--- {pod['metadata']['name']}\n{log}")

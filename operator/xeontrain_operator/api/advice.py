@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xeontrain_operator.api.honoured import not_honoured
 from xeontrain_operator.api.problem import Problem
 from xeontrain_operator.api.v1alpha1 import XeonTrainJobSpec, memory_bytes
 
@@ -23,7 +22,7 @@ _LEAST_MEMORY_BYTES: Final = 32 * 1024**2
 
 def advice(spec: XeonTrainJobSpec) -> list[Problem]:
     """Return a sentence for each field of a valid job that a person should think about again."""
-    found = not_honoured(spec)
+    found: list[Problem] = []
     memory = memory_bytes(spec.resources.memory)
     if memory < _LEAST_MEMORY_BYTES:
         found.append(

@@ -14,7 +14,6 @@ from xeontrain_operator.api.v1alpha1.status import Condition, TriState
 # Types.
 ACCEPTED: Final = "Accepted"
 STORAGE: Final = "StorageReady"
-FULLY_HONOURED: Final = "FullyHonoured"
 CPU_PINNED: Final = "CPUPinned"
 CPU_UNIFORM: Final = "CPUUniform"
 PRECISION_NATIVE: Final = "PrecisionNative"
@@ -45,10 +44,6 @@ STORAGE_CONFIGURED: Final = "Configured"
 NO_STORAGE: Final = "NoStorage"
 CLAIM_PENDING: Final = "ClaimPending"
 
-# Reasons of FullyHonoured.
-ALL_HONOURED: Final = "AllFieldsHonoured"
-NOT_YET_HONOURED: Final = "NotYetHonoured"
-
 # Reasons of CPUPinned. All but NotGuaranteed are those of `cpu.reason` in the contract.
 EXCLUSIVE: Final = "Exclusive"
 NOT_PROVEN: Final = "NotProven"
@@ -78,6 +73,7 @@ QUOTA_EXCEEDED: Final = "QuotaExceeded"
 POD_REJECTED: Final = "PodRejected"
 TOPOLOGY_MISFIT: Final = "TopologyMisfit"
 SCHEDULING_GATED: Final = "SchedulingGated"
+YIELDED_NODES: Final = "YieldedNodes"
 
 # Reasons of Running.
 CREATING: Final = "Creating"

@@ -16,7 +16,7 @@ from xeontrain_operator.api.v1alpha1 import Condition, XeonTrainJobStatus, parse
 from xeontrain_operator.reconcile.decision import Action, Create, Decision, Delete
 from xeontrain_operator.reconcile.observed import Document, Observed, is_terminating
 from xeontrain_operator.reconcile.pods import node_of, trainer_status
-from xeontrain_operator.reconcile.policies import admission, joins, node_loss
+from xeontrain_operator.reconcile.policies import admission, joins, node_loss, yielding
 from xeontrain_operator.reconcile.policies.acceptance import Acceptance, accept
 from xeontrain_operator.reconcile.policies.children import make_children, scale
 from xeontrain_operator.reconcile.policies.cleanup import clean_up
@@ -97,7 +97,9 @@ def _suspended(situation: Situation, acceptance: Acceptance, counted: Counted) -
 
 def _running(situation: Situation, acceptance: Acceptance, counted: Counted) -> Decision:
     lost, refused_seconds = node_loss.release(situation), admission.wait_seconds(situation)
-    replicas = situation.spec.workers if refused_seconds is None else 0
+    yields = yielding.judge_yielding(situation)
+    stands = refused_seconds is not None or yields.seconds is not None
+    replicas = 0 if stands else situation.spec.workers
     joining, late = joins.look(situation), joins.remove(situation, counted.removed)
     actions = [*lost.actions, *make_children(situation), *scale(situation, replicas=replicas), *late]
     ask_events, look_again = _unexplained(situation)
@@ -108,6 +110,8 @@ def _running(situation: Situation, acceptance: Acceptance, counted: Counted) -> 
         requeue=[
             lost.requeue_seconds,
             refused_seconds,
+            yields.look_again,
+            yielding.deadline_seconds(situation),
             deadline_seconds(situation),
             look_again,
             LEFTOVER_SECONDS if _waits_for_earlier(situation) else None,
@@ -115,11 +119,12 @@ def _running(situation: Situation, acceptance: Acceptance, counted: Counted) -> 
             SLOW_SECONDS if joining.absent else None,
         ],
         # That a pod did not join is on record before it goes: it is counted once.
-        status_first=bool(late),
+        status_first=bool(late) or yields.seconds is not None,
         ask_launcher=0 in situation.running,
         ask_workers=joining.ask,
         ask_events=ask_events,
         ask_nodes=lost.ask_nodes,
+        ask_rivals=yields.ask,
     )
 
 

@@ -122,6 +122,8 @@ class Decision:
     """Workers whose own `/status` is worth asking as well, because the gang does not come together."""
     ask_events: bool = False
     """Pods are kept from running: read the Warning events of set, pods and claims for the next decision."""
+    ask_rivals: bool = False
+    """The job holds some of its nodes and waits for more: look at others that do, for the next decision."""
     ask_nodes: tuple[str, ...] = ()
     """Nodes of pods that are past their deletion grace: say at the next decision which are lost."""
     finished: bool = False

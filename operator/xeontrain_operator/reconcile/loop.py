@@ -192,6 +192,11 @@ class Reconciler:
             answered = True
         if not decision.ask_events:
             memory.events, memory.events_at = (), None
+        if "rivals" not in looked:
+            # What was read for this decision stands until it is carried out.
+            memory.rivals = self._reader.rivals(observed) if decision.ask_rivals else None
+            answered = answered or decision.ask_rivals
+            looked.update({"rivals"} if decision.ask_rivals else ())
         if not decision.ask_nodes:
             memory.lost_nodes = frozenset()
         elif "nodes" not in looked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xeontrain_operator.reconcile.observed import ApplyError, Document, LauncherReport, WorkerAnswer
+from xeontrain_operator.reconcile.observed import ApplyError, Document, LauncherReport, Rival, WorkerAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,7 @@ class JobMemory:
     events: tuple[Document, ...] = ()
     events_at: float | None = None
     lost_nodes: frozenset[str] = frozenset()
+    rivals: tuple[Rival, ...] | None = None
 
     def apply_errors(self, *, generation: int, now: float) -> tuple[ApplyError, ...]:
         """Refusals that still hold: of this generation of the job, and not yet due for another attempt."""

@@ -10,8 +10,8 @@ from xeontrain_operator.cache import Cache, Key, key_of
 from xeontrain_operator.kube import errors, kinds
 from xeontrain_operator.kube.client import KubeClient
 from xeontrain_operator.reconcile.memory import JobMemory
-from xeontrain_operator.reconcile.observed import Document, LauncherReport, Observed, WorkerAnswer
-from xeontrain_operator.reconcile.pods import by_worker, is_running, pod_uid
+from xeontrain_operator.reconcile.observed import Document, LauncherReport, Observed, Rival, WorkerAnswer
+from xeontrain_operator.reconcile.pods import by_worker, is_running, node_of, pod_uid
 
 _NAMED: Final = {
     "service": kinds.SERVICE,
@@ -43,6 +43,7 @@ class Reader:
             claims=memory.claims if named["stateful_set"] else await self._named_claim(job),
             events=memory.events,
             lost_nodes=memory.lost_nodes,
+            rivals=memory.rivals,
             launcher=_present(memory.launcher, pods),
             launcher_error=memory.launcher_error,
             answers=_present_answers(memory.answers, pods),
@@ -75,6 +76,12 @@ class Reader:
         for uid in sorted(uids):
             found += await self._events(namespace, f"type=Warning,involvedObject.uid={uid}", uids)
         return tuple(found)
+
+    def rivals(self, observed: Observed) -> tuple[Rival, ...]:
+        """Other jobs of which some pods have a node and some have none."""
+        others = (job for job in self._cache.jobs.values() if job["metadata"]["uid"] != observed.uid)
+        seen = ((job, self._cache.pods(job["metadata"]["uid"])) for job in others)
+        return tuple(Rival(job=job, pods=pods) for job, pods in seen if _is_half_placed(pods))
 
     async def lost_nodes(self, names: Iterable[str]) -> frozenset[str]:
         """Of these nodes, those that are gone or not Ready. A node that may not be read counts as present."""
@@ -117,6 +124,11 @@ class Reader:
         conditions: Iterable[Mapping[str, Any]] = (node.get("status") or {}).get("conditions") or ()
         ready = next((item for item in conditions if item.get("type") == "Ready"), {})
         return ready.get("status") != "True"
+
+
+def _is_half_placed(pods: Iterable[Document]) -> bool:
+    placed = {node_of(pod) is not None for pod in pods}
+    return len(placed) == 2
 
 
 def worker_zero_address(pods: Iterable[Document]) -> tuple[str, str] | None:

@@ -34,6 +34,14 @@ class WorkerAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rival:
+    """Another job that lives, with its pods."""
+
+    job: Document
+    pods: tuple[Document, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApplyError:
     """The API server's refusal of a child (4xx), kept by the loop until the job or the child changes.
 
@@ -78,6 +86,9 @@ class Observed:
     """Why the newest question to worker 0 got no valid answer; None if it did or none was put."""
     answers: Mapping[int, WorkerAnswer] = field(default_factory=dict)
     """By worker, of the present pods of those that the last decision's `ask_workers` named."""
+    rivals: tuple[Rival, ...] | None = None
+    """Other jobs that have some of their nodes and wait for more. Read only where the last decision had
+    `ask_rivals`; None otherwise."""
     apply_errors: tuple[ApplyError, ...] = ()
     """Refusals of children at the spec's present generation."""
 

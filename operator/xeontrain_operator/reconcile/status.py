@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from xeontrain_operator.api import conditions as c
-from xeontrain_operator.api.honoured import not_honoured
 from xeontrain_operator.api.v1alpha1 import (
     Condition,
     Phase,
@@ -44,6 +43,7 @@ from xeontrain_operator.reconcile.policies.resume import judge_resume
 from xeontrain_operator.reconcile.policies.running import judge_running
 from xeontrain_operator.reconcile.policies.usage import add_usage
 from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pod, list_workers
+from xeontrain_operator.reconcile.policies.yielding import Yielding, judge_yielding, yielded
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.verdict import Verdict
 from xeontrain_operator.reconcile.word import Word
@@ -63,6 +63,8 @@ def live_status(situation: Situation, *, acceptance: Acceptance, counted: Counte
     phase = live_phase(situation)
     started = situation.status.start_time or (c.timestamp(situation.now) if situation.all_run else None)
     progress, entries = read_progress(situation), _worker_entries(situation, counted)
+    if judge_yielding(situation).seconds is not None:
+        entries = tuple(forget_pod(entry) for entry in entries)
     conditions = _live_conditions(situation, acceptance=acceptance, counted=counted, phase=phase)
     return _with(
         situation,
@@ -161,7 +163,6 @@ def _live_conditions(
     words: list[tuple[str, Word | None]] = [
         (c.ACCEPTED, _accepted_word(acceptance)),
         (c.STORAGE, _storage_word(situation)),
-        (c.FULLY_HONOURED, _honoured_word(situation)),
         (c.PLACED, _placed_word(situation)),
         (c.RUNNING, judge_running(situation, counted=counted, phase=phase)),
         (c.SUSPENDED, _resumed_word(situation)),
@@ -197,15 +198,6 @@ def _storage_word(situation: Situation) -> Word:
     return Word(status="True", reason=c.STORAGE_CONFIGURED, message=f"The claim {where} keeps the results.")
 
 
-def _honoured_word(situation: Situation) -> Word:
-    missing = not_honoured(situation.spec)
-    if not missing:
-        message = "Every field of the spec is acted upon."
-        return Word(status="True", reason=c.ALL_HONOURED, message=message)
-    message = "; ".join(f"{problem.path}: {problem.message}" for problem in missing)
-    return Word(status="False", reason=c.NOT_YET_HONOURED, message=f"{message}.")
-
-
 def _cause(situation: Situation, type_: str) -> Cause | None:
     return next((cause for cause in situation.causes if cause.condition == type_), None)
 
@@ -217,9 +209,15 @@ def _placed_word(situation: Situation) -> Word | None:
         return Word(status="Unknown", reason=refused.reason, message=message)
     if wait_seconds(situation) is not None:
         return None
+    yields = judge_yielding(situation)
+    if yields.seconds is not None:
+        if yielded(situation) is not None:
+            return None
+        return Word(status="Unknown", reason=c.YIELDED_NODES, message=_yield_in_words(situation, yields))
     workers = situation.spec.workers
     bound = len([pod for pod in situation.pods.values() if node_of(pod) and not is_terminating(pod)])
-    if stopped_by_admission(situation) is not None and bound == 0:
+    stood = stopped_by_admission(situation) or yielded(situation)
+    if stood is not None and bound == 0:
         return Word(status="False", reason=c.CREATING, message="The pods are tried again.")
     cause = _cause(situation, c.PLACED)
     if cause is not None:
@@ -230,6 +228,16 @@ def _placed_word(situation: Situation) -> Word | None:
     message = f"{bound} of {workers} workers have a node."
     # Not False: that is for a cause that is known and worth waiting for (`kubectl wait`).
     return Word(status="Unknown", reason=c.CREATING, message=message)
+
+
+def _yield_in_words(situation: Situation, yields: Yielding) -> str:
+    deadline = situation.spec.run_policy.pre_running_deadline_seconds
+    return (
+        "Only some of the workers have found a node within spec.runPolicy.preRunningDeadlineSeconds "
+        f"({deadline} s), and job {yields.to}, which comes first, waits for nodes too. All pods are taken "
+        "away to make room, and tried again once it has its nodes or is gone, or after "
+        f"{yields.seconds or 0:.0f} s."
+    )
 
 
 def _resumed_word(situation: Situation) -> Word | None:

@@ -65,7 +65,7 @@ def _acceptance(change: _Change) -> list[JobEvent]:
 
 
 def _warnings(change: _Change) -> list[JobEvent]:
-    found = (change.turned(type_) for type_ in (c.STORAGE, c.FULLY_HONOURED, c.CHILDREN))
+    found = (change.turned(type_) for type_ in (c.STORAGE, c.CHILDREN))
     return [
         JobEvent(reason=condition.reason, message=condition.message, type="Warning")
         for condition in found

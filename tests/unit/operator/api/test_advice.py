@@ -31,11 +31,6 @@ KEPT = {"spec.storage": {"size": "1Gi"}}
         ),
         (TRAINING, {**KEPT, "spec.workers": 2, "spec.ranksPerWorker": 4}, []),
         (COMMAND, {"spec.workers": 3, "spec.ranksPerWorker": 3}, []),
-        (
-            TRAINING,
-            {**KEPT, "spec.runPolicy.preRunningDeadlineSeconds": 60},
-            ["spec.runPolicy.preRunningDeadlineSeconds"],
-        ),
         (COMMAND, {"spec.resources.memory": 32}, ["spec.resources.memory"]),
         (
             TRAINING,
@@ -63,7 +58,6 @@ KEPT = {"spec.storage": {"size": "1Gi"}}
         "uneven",
         "even",
         "command-uneven",
-        "not-yet-honoured",
         "memory-without-unit",
         "column-of-another-task",
         "pair-of-another-task",

@@ -129,13 +129,12 @@ def test_near_misses_are_no_success(tmp_path: Path, document: Any, says: str) ->
     assert says in result.stderr
 
 
-def test_not_yet_honoured_is_a_warning(tmp_path: Path) -> None:
-    """Accepted is accepted, but a person hears what will not happen."""
-    path = _file(tmp_path, edited(JOB, {"spec.runPolicy.preRunningDeadlineSeconds": 60}))
+def test_what_may_surprise_is_a_warning(tmp_path: Path) -> None:
+    """Accepted is accepted, but a person hears what to think about again."""
+    path = _file(tmp_path, edited(JOB, {"spec.resources.memory": 32}))
     result = _call("validate", path)
     assert result.exit_code == 0
-    field = "spec.runPolicy.preRunningDeadlineSeconds"
-    assert result.stderr.startswith(f"warning: {path}: {field}: accepted, not yet honoured: ")
+    assert result.stderr.startswith(f"warning: {path}: spec.resources.memory: is 32 bytes")
 
 
 def test_render(tmp_path: Path) -> None:

@@ -94,7 +94,6 @@ def test_first_decision_makes_everything() -> None:
     assert conditions(decision) == {
         "Accepted": ("True", "Valid"),
         "StorageReady": ("True", "Configured"),
-        "FullyHonoured": ("True", "AllFieldsHonoured"),
         "Placed": ("Unknown", "Creating"),
         "Running": ("False", "Creating"),
         "CPUPinned": ("Unknown", "NotProven"),

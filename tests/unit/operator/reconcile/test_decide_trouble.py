@@ -156,10 +156,9 @@ def test_refusal_ends_when_its_cause_does() -> None:
             "Accepted",
             ("True", "BatchNotDivisible"),
         ),
-        ({"runPolicy": {"preRunningDeadlineSeconds": 60}}, "FullyHonoured", ("False", "NotYetHonoured")),
         ({"pinning": "Disabled"}, "CPUPinned", ("False", "Disabled")),
     ],
-    ids=["no-storage", "uneven-batch", "not-yet-honoured", "pinning-disabled"],
+    ids=["no-storage", "uneven-batch", "pinning-disabled"],
 )
 def test_accepted_with_a_word_of_warning(spec: Document, condition: str, expected: tuple[str, str]) -> None:
     """The job runs; what may surprise is said at once."""
