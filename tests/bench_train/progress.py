@@ -26,10 +26,11 @@ class Followed:
     last: dict[str, Any] = field(default_factory=dict)
 
     def take(self, line: str | bytes, *, batch_size: int) -> None:
-        """Adds a line that was written just now."""
+        """Adds a line that was written just now. That of step 0 tells what was decided, and no speed."""
         document = json.loads(line)
         since = self.last.get("step", 0)
-        self.steps.append(span(document, now=time.monotonic(), since=since, batch_size=batch_size))
+        if document["step"] > since:
+            self.steps.append(span(document, now=time.monotonic(), since=since, batch_size=batch_size))
         self.last = document
 
 
