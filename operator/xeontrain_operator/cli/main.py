@@ -15,6 +15,7 @@ from xeontrain_operator.cli.console import complain
 from xeontrain_operator.cli.explain.command import explain_file
 from xeontrain_operator.cli.explain.question import Options
 from xeontrain_operator.cli.files import InputError
+from xeontrain_operator.cli.logs import Question, show_logs
 from xeontrain_operator.cli.render import render_file
 from xeontrain_operator.cli.run.command import run_file
 from xeontrain_operator.cli.validate import validate_files
@@ -123,6 +124,32 @@ def explain(
     except InputError as error:
         complain(str(error))
         raise typer.Exit(1) from None
+
+
+@app.command()
+def logs(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of a job in the cluster.")],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Its namespace; the kubeconfig's where unset.")
+    ] = None,
+    worker: Annotated[
+        int | None, typer.Option(help="Which worker; worker 0, or all that were kept, where unset.")
+    ] = None,
+    tail: Annotated[int | None, typer.Option(min=0, help="Only the last so many lines.")] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on until the job ends, also over pods that are replaced."),
+    ] = False,
+) -> None:
+    """Print what a worker of a live job prints, or what was kept of a finished one."""
+    question = Question(job=job, namespace=namespace, worker=worker, tail=tail, follow=follow)
+    try:
+        show_logs(question, write=lambda text: typer.echo(text, nl=False))
+    except InputError as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 @app.command()

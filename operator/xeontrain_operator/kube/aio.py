@@ -19,6 +19,7 @@ CallObserver = Callable[[str, str, int], None]
 """Told of each call: verb, kind, HTTP status (0: no answer)."""
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
+_ENDLESS = aiohttp.ClientTimeout(total=None, sock_connect=10)
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _PATCH: dict[PatchStyle, str] = {
@@ -150,6 +151,25 @@ class AioKubeClient:
         body = await self._request("log", kinds.POD, path, method="GET", query=query)
         return body[-tail_bytes:].decode("utf-8", "replace")
 
+    async def stream_log(
+        self, *, namespace: str, name: str, container: str, tail_lines: int | None, follow: bool
+    ) -> AsyncIterator[bytes]:
+        """A container's log in pieces as they come; with `follow` until the container ends."""
+        query = {
+            "container": container,
+            "follow": "true" if follow else "",
+            "tailLines": "" if tail_lines is None else str(tail_lines),
+        }
+        path = kinds.POD.path(namespace=namespace, name=name, subresource="log")
+        try:
+            response = await self._call("GET", path, query, None, _JSON, timeout=_ENDLESS)
+            if response.status >= 300:
+                raise errors.from_response(status=response.status, body=await response.read())
+            async for chunk in response.response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError, ApiException) as error:
+            raise errors.Transient(f"log {path}: {error or type(error).__name__}") from error
+
     async def served(self, kind: Kind) -> bool:
         """Whether the API server serves this kind at this moment (its definition may come later than we)."""
         root = kind.path().rpartition("/")[0]
@@ -194,6 +214,21 @@ class AioKubeClient:
     async def _send(
         self, method: str, path: str, query: Object | None, body: Object | None, content_type: str
     ) -> tuple[int, bytes, str | None]:
+        response = await self._call(method, path, query, body, content_type, timeout=_TIMEOUT)
+        answer: bytes = await response.read()
+        return response.status, answer, response.headers.get("Retry-After")
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Object | None,
+        body: Object | None,
+        content_type: str,
+        *,
+        timeout: aiohttp.ClientTimeout,
+    ) -> Any:
+        """The package's own response, its body still to be read."""
         method, url, headers, sent, post = await self._api.param_serialize(
             method=method,
             resource_path=path,
@@ -202,9 +237,7 @@ class AioKubeClient:
             body=body,
             auth_settings=["BearerToken"],
         )
-        response = await self._api.call_api(method, url, headers, sent, post, _request_timeout=_TIMEOUT)
-        answer: bytes = await response.read()  # type: ignore[no-untyped-call]
-        return response.status, answer, response.headers.get("Retry-After")
+        return await self._api.call_api(method, url, headers, sent, post, _request_timeout=timeout)
 
 
 def _path(kind: Kind, manifest: Object, *, subresource: str = "") -> str:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import yaml
 from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 
 __all__ = [
@@ -16,6 +21,7 @@ __all__ = [
     "ConfigurationError",
     "Credentials",
     "credentials",
+    "default_namespace",
     "load",
 ]
 
@@ -62,6 +68,15 @@ async def load(*, in_cluster: bool, kubeconfig: Path | None = None) -> Configura
     # would also cost a thread's turn and a file for each call.
     configuration.client_session_kwargs = {"trust_env": False}
     return configuration
+
+
+def default_namespace() -> str:
+    """The namespace of the kubeconfig's current context, as kubectl takes it."""
+    try:
+        _, active = list_kube_config_contexts()  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError, yaml.YAMLError, ValueError, TypeError, AttributeError):
+        return "default"
+    return str((active.get("context") or {}).get("namespace") or "default")
 
 
 async def credentials(configuration: Configuration) -> Credentials:
