@@ -92,17 +92,17 @@ def test_a_drained_training_goes_on_at_the_step_it_had_reached(
     ns: Namespace, tiny_data: None, trainer_image: str
 ) -> None:
     """It saves inside the grace period, and the pod that takes the place loses no step."""
-    parameters = {"batchSize": 4, "epochs": 100, "maxLength": 16}
+    parameters = {"batchSize": 4, "epochs": 50, "maxLength": 16}
     job = training_job("goes-on", hyperparameters=parameters)
     job["spec"]["storage"] = {"size": "1Gi"}
     ns.apply(job)
-    ns.wait_for_log("goes-on-0", "step 1/400")
+    ns.wait_for_log("goes-on-0", "step 1/200")
     ns.kubectl("delete", "pod", "goes-on-0", "--wait=false")
     log = ns.wait_for_log("goes-on-0", "goes on from the checkpoint of step ")
     step = int(re.findall(r"goes on from the checkpoint of step (\d+)", log)[0])
-    assert 1 <= step < 400
+    assert 1 <= step < 200
     ended = ns.wait_for_phase("goes-on", "Succeeded")
     assert (_restarts(ended, "failures"), _restarts(ended, "preemptions")) == (0, 1)
-    assert ended["status"]["result"]["metrics"]["steps"] == 400
+    assert ended["status"]["result"]["metrics"]["steps"] == 200
     inexact = condition(ended, "ResumeInexact")
     assert inexact is None or inexact["status"] == "False"
