@@ -27,6 +27,10 @@ TESTS ?= tests
 IPEX_TESTS ?= $(addprefix tests/unit/trainer/train/test_,ipex.py run.py gradients.py distributed.py backend.py)
 # Tiers whose tests take one CPU or mostly wait run in as many processes as there are CPUs, a file in one process.
 SPREAD := -n auto --dist loadfile
+# Half the time of tests that train goes into starting processes that take one CPU.
+TRAIN_SPREAD := -n 2 --dist loadfile
+# End-to-end tests mostly wait for pods: two clusters at a time, a file in one of them.
+E2E_SPREAD := -n 2 --dist loadfile
 
 ##@ Start here
 .PHONY: help demo test
@@ -78,22 +82,22 @@ lint: $(VENV)/ready ## Style, imports and layout
 	$(VENV)/bin/lint-imports
 
 type: $(VENV)/ready ## Types, strict
-	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --cache-dir=$(XEONTRAIN_CACHE)/mypy/$(LOCK_HASH)
 
 unit: $(VENV)/ready ## The pure core and the pod's parts, in this process or on loopback
 	$(PYTEST) $(TESTS) $(SPREAD) -m "not cluster and not e2e and not torch and not ipex"
 
 torch-tests: $(VENV)/ready model-cache ## Real training in processes on this machine
-	$(PYTEST) $(TESTS) -m "torch and not e2e and not cluster and not ipex"
+	$(PYTEST) $(TESTS) $(TRAIN_SPREAD) -m "torch and not e2e and not cluster and not ipex"
 
 ipex-tests: $(IPEX_VENV)/ready ## Training in the environment of the image variant ipex: its own tests and some of the others
-	$(IPEX_VENV)/bin/python -m pytest $(IPEX_TESTS)
+	$(IPEX_VENV)/bin/python -m pytest $(IPEX_TESTS) $(TRAIN_SPREAD)
 
 control-plane-tests: $(VENV)/ready ## CRD, chart and operator against a real API server
 	$(PYTEST) $(TESTS) $(SPREAD) -m "cluster and not e2e"
 
 e2e: $(VENV)/ready model-cache ## Real kubelets, pinned CPUs, real pods, real training
-	$(PYTEST) $(TESTS) -m e2e
+	$(PYTEST) $(TESTS) $(E2E_SPREAD) -m e2e
 
 simulate: $(VENV)/ready ## The gang's state machine through 10,000 seeded histories
 	$(PY) -m tests.unit.trainer.gang.simulate --histories 10000 --large-histories 50
