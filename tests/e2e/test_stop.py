@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
@@ -48,13 +49,25 @@ def test_all_save_and_an_exit_0_is_no_success(crowd: Namespace) -> None:
     """One pod is drained: the rank of the other has saved too, no failure is counted, and the pod that takes
     the place makes the next round."""
     _in_round(crowd, "drained", 1, 0, 1)
-    crowd.kubectl("delete", "pod", "drained-1", "--wait=false")
+    _evict(crowd, "drained-1")
     log = crowd.wait_for_log("drained-0", "round 1 has ended: a worker was asked to stop")
     assert "saved" in log
     _in_round(crowd, "drained", 2, 0, 1)
     _go_on(crowd, "drained", 0, 1)
     job = crowd.wait_for_phase("drained", "Succeeded")
     assert (_restarts(job, "failures"), _restarts(job, "preemptions")) == (0, 1)
+    assert "(EvictionByEvictionAPI: " in job["status"]["restarts"]["lastReason"]
+
+
+def _evict(ns: Namespace, pod: str) -> None:
+    """What `kubectl drain` does to each pod of a node."""
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": ns.name},
+    }
+    path = f"/api/v1/namespaces/{ns.name}/pods/{pod}/eviction"
+    ns.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(eviction))
 
 
 def test_suspend_lets_all_save_and_nobody_waits(crowd: Namespace) -> None:

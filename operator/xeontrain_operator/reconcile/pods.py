@@ -79,6 +79,18 @@ def ends(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [terminated for terminated in states if terminated]
 
 
+def disruption(pod: Document) -> str | None:
+    """Why Kubernetes takes the pod away (eviction, a more important pod, a taint, a node that shuts down).
+
+    None where it does not, or where somebody has deleted the pod by hand. Source: condition DisruptionTarget,
+    https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+    """
+    found = condition(pod, "DisruptionTarget")
+    if found.get("status") != "True":
+        return None
+    return ": ".join(str(found[key]) for key in ("reason", "message") if found.get(key))
+
+
 def condition(pod: Document, condition_type: str) -> Mapping[str, Any]:
     """One of the pod's conditions; empty where it has none of this type."""
     for found in (pod.get("status") or {}).get("conditions") or ():

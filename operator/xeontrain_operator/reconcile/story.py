@@ -109,12 +109,18 @@ def _interruptions(change: _Change) -> list[JobEvent]:
         # Told as an obstacle already: nothing has run that would start again.
         return []
     if new.failures > old.failures:
-        message = f"{new.last_reason or 'A failure.'} All ranks start again."
+        message = f"{new.last_reason or 'A failure.'} {_where_ranks_begin(change.new)}"
         return [JobEvent(reason="RoundRestarted", message=message, type="Warning")]
     if new.preemptions > old.preemptions:
-        message = f"{new.last_reason or 'A worker was replaced.'} All ranks start again."
+        message = f"{new.last_reason or 'A worker was replaced.'} {_where_ranks_begin(change.new)}"
         return [JobEvent(reason="WorkerReplaced", message=message, type="Warning")]
     return []
+
+
+def _where_ranks_begin(status: XeonTrainJobStatus) -> str:
+    """What the interruption costs, as far as it is known."""
+    step = status.progress.last_checkpoint_step if status.progress else None
+    return "All ranks start again." if step is None else f"All ranks go on from step {step}, the last saved."
 
 
 def _training(change: _Change) -> list[JobEvent]:

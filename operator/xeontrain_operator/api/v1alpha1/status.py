@@ -170,6 +170,8 @@ class WorkerStatus(Model):
     """Restarts of its container that are counted already."""
     removed_pod_uid: Annotated[str, Field(max_length=64)] | None = None
     """UID of the pod that was deleted because it did not join the others; that failure is counted."""
+    disruption: Annotated[str, Field(max_length=512)] | None = None
+    """Why Kubernetes takes its pod away, in its own words, until the next pod runs."""
 
 
 class XeonTrainJobStatus(Model):

@@ -10,19 +10,27 @@ counted restarts and the UID of the pod that was deleted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xeontrain_operator.api.v1alpha1 import RestartsStatus, WorkerStatus
 from xeontrain_operator.reconcile.causes import last_end
 from xeontrain_operator.reconcile.observed import Document, is_terminating
-from xeontrain_operator.reconcile.pods import node_of, pod_uid, restart_count, terminations, trainer_status
+from xeontrain_operator.reconcile.pods import (
+    disruption,
+    node_of,
+    pod_uid,
+    restart_count,
+    terminations,
+    trainer_status,
+)
 from xeontrain_operator.reconcile.policies.joins import explain_late, look
 from xeontrain_operator.reconcile.situation import Situation
 from xeontrain_operator.reconcile.text import quote, sentence
 from xeontrain_operator.reconcile.verdict import has_document
 
 REASON_LIMIT = 1024
+DISRUPTION_LIMIT = 512
 ROUND_DIGITS = 12
 
 
@@ -34,6 +42,8 @@ class Memory:
     restarts: int = 0
     removed: str | None = None
     """UID of the pod that was deleted, or is to be, because it did not join in time."""
+    disruption: str | None = None
+    """Why Kubernetes takes that pod away: seen on the pod as it goes, told once its successor runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +87,7 @@ def count(situation: Situation) -> Counted:
     failures = old.failures + len(rounds) + sum(ends.values()) + bool(late)
     preemptions = old.preemptions + len(replaced)
     reasons = [
-        *(f"Worker {worker} was replaced with no failure of its own." for worker in replaced),
+        *(_preemption_in_words(worker, known=known[worker]) for worker in replaced),
         *(_round_in_words(situation, failure) for failure in rounds),
         *(_end_in_words(situation, worker) for worker in ends),
         *([explain_late(situation, joining)] if late else []),
@@ -102,7 +112,12 @@ def ends_of(pod: Document) -> int:
 
 
 def _memory(entry: WorkerStatus) -> Memory:
-    return Memory(pod_uid=entry.pod_uid, restarts=entry.restarts, removed=entry.removed_pod_uid)
+    return Memory(
+        pod_uid=entry.pod_uid,
+        restarts=entry.restarts,
+        removed=entry.removed_pod_uid,
+        disruption=entry.disruption,
+    )
 
 
 def _look(pod: Document, *, known: Memory, uid: str) -> _Pod:
@@ -112,7 +127,9 @@ def _look(pod: Document, *, known: Memory, uid: str) -> _Pod:
     started = "running" in (trainer_status(pod).get("state") or {}) or bool(ended)
     gone = is_terminating(pod) or known.removed == pod_uid(pod)
     if gone or not started or (pod.get("status") or {}).get("phase") == "Failed":
-        return _Pod(memory=known)
+        seen = disruption(pod) if known.pod_uid == pod_uid(pod) else None
+        why = quote(seen)[:DISRUPTION_LIMIT] if seen else known.disruption
+        return _Pod(memory=replace(known, disruption=why))
     same = known.pod_uid == pod_uid(pod)
     ends = ends_of(pod)
     new_ends = max(0, ends - (known.restarts if same else 0))
@@ -146,6 +163,11 @@ def _is_newer(identity: str, *, than: str | None) -> bool:
 def _split(identity: object) -> tuple[str, int] | None:
     pod, slash, number = str(identity).rpartition("/")
     return (pod, int(number)) if slash and number.isdecimal() and len(number) <= ROUND_DIGITS else None
+
+
+def _preemption_in_words(worker: int, *, known: Memory) -> str:
+    why = f" ({known.disruption})" if known.disruption else ": its pod was deleted, or its node went"
+    return f"Worker {worker} was replaced with no failure of its own{why}."
 
 
 def _round_in_words(situation: Situation, failure: Mapping[str, Any]) -> str:

@@ -80,6 +80,7 @@ def _entry(
         else significant(rate, digits=2),
         restarts=memory.restarts,
         removed_pod_uid=memory.removed,
+        disruption=memory.disruption,
     )
 
 

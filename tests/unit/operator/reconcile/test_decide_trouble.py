@@ -535,6 +535,40 @@ def test_replaced_pod_is_a_preemption_and_no_failure(lost: Document) -> None:
     assert reasons(decision) == ["WorkerReplaced"]
 
 
+EVICTED = "Eviction API: evicting"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param({}, "no failure of its own: its pod was deleted, or its node went.", id="by-hand"),
+        pytest.param(
+            {"reason": "EvictionByEvictionAPI", "message": EVICTED},
+            f"no failure of its own (EvictionByEvictionAPI: {EVICTED}).",
+            id="drained",
+        ),
+        pytest.param(
+            {"reason": "PreemptionByScheduler"},
+            "no failure of its own (PreemptionByScheduler).",
+            id="preempted",
+        ),
+    ],
+)
+def test_why_a_pod_was_taken_away(status: Document, expected: str) -> None:
+    """Seen on the pod as it goes, told once its successor runs, with the step that all go on from; once."""
+    life = Life()
+    life.train()
+    conditions_of_pod = [{"type": "DisruptionTarget", "status": "True", **status}] if status else []
+    lost = pod(1, deleted=stamp(100), status={"conditions": conditions_of_pod})
+    life.started(pods=(pod(0), lost))
+    progress = {"step": 40, "totalSteps": 100, "lastCheckpointStep": 30}
+    decision = life.started(pods=(pod(0), pod(1, uid="next")), launcher=report(progress=progress))
+    assert decision.status["restarts"]["lastReason"].endswith(expected)
+    (event,) = [one for one in decision.events if one.reason == "WorkerReplaced"]
+    assert event.message.endswith(f"{expected} All ranks go on from step 30, the last saved.")
+    assert "disruption" not in decision.status["workerStatuses"][1]
+
+
 def test_too_many_failures_end_the_job() -> None:
     """`backoffLimit` holds for both kinds of failure together."""
     life = Life(spec={"runPolicy": {"backoffLimit": 1}})
