@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -93,13 +94,21 @@ class _Reader:
             life = _life(pod)
             if life is not None and life != seen and _phase(job) not in ENDED:
                 seen = life
-                async for text in self._stream(pod, follow=True):
-                    write(text)
+                await self._stream_while_there(pod, write=write)
                 await self._end_shows()
             elif _phase(job) in (*ENDED, "Suspended"):
+                if seen is None:
+                    # It was over before it was looked at.
+                    await self._show_kept(job, write=write)
                 return
             else:
                 await asyncio.sleep(_POLL_SECONDS)
+
+    async def _stream_while_there(self, pod: Document | None, *, write: Write) -> None:
+        """A pod may go between two looks; what comes after it is found by the next one."""
+        with contextlib.suppress(errors.NotFound):
+            async for text in self._stream(pod, follow=True):
+                write(text)
 
     async def _end_shows(self) -> None:
         """A parked container repeats the end of the log: not to be shown a second time."""

@@ -29,6 +29,8 @@ from xeontrain_operator.reconcile.pods import by_worker
 
 LOG_TAIL_BYTES: Final = 64 * 1024
 _KEEP_LOG_SECONDS: Final = 5.0
+# The rest is for writing what was had.
+_TAIL_SECONDS: Final = 4.0
 _FIRST_RETRY_SECONDS: Final = 30.0
 _MAX_RETRY_SECONDS: Final = 300.0
 
@@ -217,6 +219,15 @@ class Executor:
             _log.warning("the log of %s is not kept: %s", action.name, error or type(error).__name__)
 
     async def _tail(self, worker: int, observed: Observed) -> str:
+        """Empty where it cannot be had in time: a worker that does not answer costs no other its log."""
+        try:
+            async with asyncio.timeout(_TAIL_SECONDS):
+                return await self._first_tail(worker, observed)
+        except TimeoutError:
+            _log.info("no log of worker %d within %.0f s", worker, _TAIL_SECONDS)
+            return ""
+
+    async def _first_tail(self, worker: int, observed: Observed) -> str:
         pod = by_worker(observed.pods).get(worker)
         if pod is None:
             return ""
