@@ -18,6 +18,7 @@ from xeontrain_operator.builders.names import log_config_map_name, pod_name
 from xeontrain_operator.cli.files import InputError
 from xeontrain_operator.kube import config, errors, kinds
 from xeontrain_operator.kube.aio import AioKubeClient
+from xeontrain_operator.reconcile.pods import pod_uid, restart_count, trainer_status
 
 Document = dict[str, Any]
 Write = Callable[[str], None]
@@ -178,11 +179,11 @@ def _phase(job: Document) -> str:
 
 def _life(pod: Document | None) -> tuple[str, int] | None:
     """Which pod, and which life of its container; None before the first."""
-    statuses = ((pod or {}).get("status") or {}).get("containerStatuses") or ()
-    for status in statuses:
-        if status.get("name") == constants.CONTAINER_NAME and "waiting" not in (status.get("state") or {}):
-            return str((pod or {})["metadata"]["uid"]), int(status.get("restartCount") or 0)
-    return None
+    if pod is None:
+        return None
+    status = trainer_status(pod)
+    has_begun = bool(status) and "waiting" not in (status.get("state") or {})
+    return (pod_uid(pod), restart_count(pod)) if has_begun else None
 
 
 def harmless(text: str) -> str:

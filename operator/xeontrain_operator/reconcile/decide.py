@@ -111,7 +111,6 @@ def _running(situation: Situation, acceptance: Acceptance, counted: Counted) -> 
             lost.requeue_seconds,
             refused_seconds,
             yields.look_again,
-            yielding.deadline_seconds(situation),
             deadline_seconds(situation),
             look_again,
             LEFTOVER_SECONDS if _waits_for_earlier(situation) else None,

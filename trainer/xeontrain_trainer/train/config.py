@@ -236,11 +236,7 @@ def _hyperparameters(document: Any) -> Hyperparameters:
     parameters = Hyperparameters(**_values(Hyperparameters, document, at=at))
     _choice(f"{at}.schedule", parameters.schedule, SCHEDULES)
     for name in ("epochs", "max_steps", "batch_size", "accumulation_steps", "max_length"):
-        value = getattr(parameters, name)
-        if value is not None and (not isinstance(value, int) or value < 1):
-            raise BadConfigError(
-                f"{at}.{_camel(name)}", cause=f"it is {value}", remedy="Write a whole number from 1"
-            )
+        _whole(f"{at}.{_camel(name)}", getattr(parameters, name), least=1)
     return parameters
 
 
@@ -248,11 +244,7 @@ def _checkpointing(document: Any) -> Checkpointing:
     at = "spec.checkpoint"
     checkpoint = Checkpointing(**_values(Checkpointing, document, at=at))
     for name, least in (("every_steps", 1), ("keep", 2)):
-        value = getattr(checkpoint, name)
-        if value is not None and (not isinstance(value, int) or value < least):
-            raise BadConfigError(
-                f"{at}.{_camel(name)}", cause=f"it is {value}", remedy=f"Write a whole number from {least}"
-            )
+        _whole(f"{at}.{_camel(name)}", getattr(checkpoint, name), least=least)
     return checkpoint
 
 
@@ -271,6 +263,11 @@ def _values(kind: type, document: Any, *, at: str, required: tuple[str, ...] = (
         if name not in values:
             raise BadConfigError(f"{at}.{_camel(name)}", cause="it is missing", remedy="Write it")
     return values
+
+
+def _whole(at: str, value: Any, *, least: int) -> None:
+    if value is not None and (not isinstance(value, int) or value < least):
+        raise BadConfigError(at, cause=f"it is {value}", remedy=f"Write a whole number from {least}")
 
 
 def _choice(at: str, value: str, choices: tuple[str, ...]) -> None:

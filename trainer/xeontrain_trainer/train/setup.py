@@ -48,14 +48,7 @@ def build_training(
     parameters, checkpoint = config.hyperparameters, checkpoint or Checkpointing()
     processor = task.load_processor(prepared.model_folder)
     samples = Samples.of(load_samples(prepared, "train"), task=task, processor=processor)
-    model = load_model(
-        prepared.model_folder,
-        task=task,
-        labels=prepared.labels,
-        dropout=parameters.dropout,
-        seed=parameters.seed,
-    )
-    _set_padding(model, processor)
+    model = _load(prepared, task=task, parameters=parameters, processor=processor)
     keeper = _keeper(model, prepared, parameters, checkpoint, environment=environment, job_uid=job_uid)
     resume = find_resume(keeper, model=model, say=say_to_log)
     kept = resume.manifest.identity.precision if resume else None
@@ -98,6 +91,18 @@ def build_training(
     )
     _seed(parameters.seed + environment.rank, resume=resume, identity=identity)
     return training
+
+
+def _load(prepared: Prepared, *, task: Task, parameters: Hyperparameters, processor: Any) -> nn.Module:
+    model = load_model(
+        prepared.model_folder,
+        task=task,
+        labels=prepared.labels,
+        dropout=parameters.dropout,
+        seed=parameters.seed,
+    )
+    _set_padding(model, processor)
+    return model
 
 
 def _keeper(

@@ -30,7 +30,6 @@ from xeontrain_operator.reconcile.text import quote, sentence
 from xeontrain_operator.reconcile.verdict import has_document
 
 REASON_LIMIT = 1024
-DISRUPTION_LIMIT = 512
 ROUND_DIGITS = 12
 
 
@@ -128,7 +127,7 @@ def _look(pod: Document, *, known: Memory, uid: str) -> _Pod:
     gone = is_terminating(pod) or known.removed == pod_uid(pod)
     if gone or not started or (pod.get("status") or {}).get("phase") == "Failed":
         seen = disruption(pod) if known.pod_uid == pod_uid(pod) else None
-        why = quote(seen)[:DISRUPTION_LIMIT] if seen else known.disruption
+        why = quote(seen) if seen else known.disruption
         return _Pod(memory=replace(known, disruption=why))
     same = known.pod_uid == pod_uid(pod)
     ends = ends_of(pod)

@@ -9,7 +9,6 @@ record of having given way is `Placed=Unknown` with the reason YieldedNodes, and
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -37,29 +36,26 @@ class Yielding:
     seconds: float | None = None
     to: str | None = None
     look_again: float | None = None
-    """Seconds after which the rivals are to be looked at; None where there is nothing to give way in."""
-
-    @property
-    def ask(self) -> bool:
-        """Whether rivals matter at this moment."""
-        return self.look_again is not None
+    """Seconds until it is to be judged anew; None where nothing is to be waited for."""
+    ask: bool = False
+    """Whether the others matter at this moment, and are to be read."""
 
 
 def judge_yielding(situation: Situation) -> Yielding:
     """Whether the job gives way, goes on giving way, or has its turn again."""
-    me = _Claim.of(situation.observed.job, pods=tuple(situation.pods.values()), settings=situation.settings)
+    me = _Claim.of(situation.job, pods=tuple(situation.pods.values()), settings=situation.settings)
     stopped = yielded(situation)
-    if me is None or not (me.holds_some or stopped):
-        return Yielding()
     if stopped is not None:
         return _has_yielded(situation, me, since=stopped.last_transition_time)
+    if not me.holds_some:
+        return Yielding()
     left = me.patience_seconds - me.waits_seconds(situation)
     if left > 0:
-        return Yielding()
+        return Yielding(look_again=left)
     first = _first_rival(situation, me)
     if first is None or first.waits_seconds(situation) < first.patience_seconds:
-        return Yielding(look_again=LOOK_SECONDS)
-    return Yielding(seconds=_back_off_seconds(situation), to=first.name, look_again=LOOK_SECONDS)
+        return Yielding(look_again=LOOK_SECONDS, ask=True)
+    return Yielding(_back_off_seconds(situation), to=first.name, look_again=LOOK_SECONDS, ask=True)
 
 
 def _has_yielded(situation: Situation, me: _Claim, *, since: str | None) -> Yielding:
@@ -67,11 +63,11 @@ def _has_yielded(situation: Situation, me: _Claim, *, since: str | None) -> Yiel
     if left <= 0:
         return Yielding()
     if situation.observed.rivals is None:
-        return Yielding(seconds=left, look_again=LOOK_SECONDS)
+        return Yielding(left, look_again=LOOK_SECONDS, ask=True)
     first = _first_rival(situation, me)
     if first is None:
         return Yielding()
-    return Yielding(seconds=left, to=first.name, look_again=min(left, LOOK_SECONDS))
+    return Yielding(left, to=first.name, look_again=min(left, LOOK_SECONDS), ask=True)
 
 
 def yielded(situation: Situation) -> Condition | None:
@@ -82,15 +78,6 @@ def yielded(situation: Situation) -> Condition | None:
     return placed
 
 
-def deadline_seconds(situation: Situation) -> float | None:
-    """Seconds until the job has waited past its deadline; None where none runs."""
-    me = _Claim.of(situation.observed.job, pods=tuple(situation.pods.values()), settings=situation.settings)
-    if me is None or not me.holds_some:
-        return None
-    left = me.patience_seconds - me.waits_seconds(situation)
-    return left if left > 0 else None
-
-
 def _back_off_seconds(situation: Situation) -> float:
     share = zlib.crc32(situation.observed.uid.encode()) / 2**32
     return BACK_OFF_SECONDS * (1 + share)
@@ -98,12 +85,18 @@ def _back_off_seconds(situation: Situation) -> float:
 
 def _first_rival(situation: Situation, me: _Claim) -> _Claim | None:
     """Of the others that hold some of their nodes in the same pool, the first; None where this job is."""
-    claims = (
-        _Claim.of(rival.job, pods=rival.pods, settings=situation.settings)
-        for rival in situation.observed.rivals or ()
-    )
-    others = [one for one in claims if one is not None and one.holds_some and one.overlaps(me)]
-    return min((one for one in others if one.order < me.order), key=lambda one: one.order, default=None)
+    jobs = ((_readable(rival.job), rival.pods) for rival in situation.observed.rivals or ())
+    claims = (_Claim.of(job, pods=pods, settings=situation.settings) for job, pods in jobs if job is not None)
+    earlier = (one for one in claims if one.order < me.order and one.holds_some and one.overlaps(me))
+    return min(earlier, key=lambda one: one.order, default=None)
+
+
+def _readable(job: Document) -> XeonTrainJob | None:
+    """None for a job that cannot be read: it makes no pods."""
+    try:
+        return parse_job(job)
+    except InvalidJobError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -112,17 +105,12 @@ class _Claim:
 
     job: XeonTrainJob
     pods: tuple[Document, ...]
-    selector: Mapping[str, str]
+    settings: Settings
 
     @classmethod
-    def of(cls, job: Document, *, pods: tuple[Document, ...], settings: Settings) -> _Claim | None:
-        """None for a job that cannot be read: it makes no pods."""
-        try:
-            parsed = parse_job(job)
-        except InvalidJobError:
-            return None
-        selector = choose_nodes(parsed, settings=settings).node_selector
-        return cls(parsed, tuple(pod for pod in pods if not is_terminating(pod)), selector)
+    def of(cls, job: XeonTrainJob, *, pods: tuple[Document, ...], settings: Settings) -> _Claim:
+        """Of a job with these pods; those on their way out hold nothing any more."""
+        return cls(job, tuple(pod for pod in pods if not is_terminating(pod)), settings)
 
     @property
     def name(self) -> str:
@@ -155,6 +143,11 @@ class _Claim:
         """Since the pod that waits longest was made."""
         made = [parse_time(pod["metadata"]["creationTimestamp"]) for pod in self.waiting]
         return max(0.0, (situation.now - min(made)).total_seconds()) if made else 0.0
+
+    @cached_property
+    def selector(self) -> dict[str, str]:
+        """Labels of the nodes that could serve it."""
+        return choose_nodes(self.job, settings=self.settings).node_selector
 
     def overlaps(self, other: _Claim) -> bool:
         """Whether a node could serve both, as far as node selectors tell."""

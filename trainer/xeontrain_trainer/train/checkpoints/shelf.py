@@ -5,6 +5,7 @@ Standard library only. One process writes here: rank 0 of the newest round.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -65,7 +66,7 @@ def write(
 
 
 def _write_manifest(folder: str, manifest: Manifest) -> None:
-    whole = Manifest(**{**vars(manifest), "files": digests(folder)})
+    whole = dataclasses.replace(manifest, files=digests(folder))
     with open(os.path.join(folder, NAME), "w", encoding="utf-8") as file:
         file.write(whole.to_json())
 
