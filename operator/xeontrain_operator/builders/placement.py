@@ -35,6 +35,7 @@ _SPOT_LABELS: Final[tuple[tuple[str, str], ...]] = (
 _SPOT_TAINTS: Final[tuple[tuple[str, str], ...]] = (
     ("kubernetes.azure.com/scalesetpriority", "spot"),
     ("cloud.google.com/gke-spot", "true"),
+    ("cloud.google.com/gke-preemptible", "true"),
     ("karpenter.sh/capacity-type", "spot"),
 )
 _NODE_TROUBLE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -33,6 +33,11 @@ def node_of(pod: Document) -> str | None:
     return node
 
 
+def holds_node(pod: Document) -> bool:
+    """Whether the pod has CPUs of a node: bound, and not at an end that gives them back."""
+    return node_of(pod) is not None and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+
+
 def trainer_status(pod: Document) -> Mapping[str, Any]:
     """`status.containerStatuses` of the trainer container; empty where there is none yet."""
     return _status(pod, "containerStatuses", name=CONTAINER_NAME)

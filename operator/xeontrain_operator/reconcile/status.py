@@ -41,7 +41,7 @@ from xeontrain_operator.reconcile.policies.progress import (
 )
 from xeontrain_operator.reconcile.policies.resume import judge_resume
 from xeontrain_operator.reconcile.policies.running import judge_running
-from xeontrain_operator.reconcile.policies.usage import add_usage
+from xeontrain_operator.reconcile.policies.usage import count_usage
 from xeontrain_operator.reconcile.policies.workers import count_workers, forget_pod, list_workers
 from xeontrain_operator.reconcile.policies.yielding import Yielding, judge_yielding, yielded
 from xeontrain_operator.reconcile.situation import Situation
@@ -75,6 +75,7 @@ def live_status(situation: Situation, *, acceptance: Acceptance, counted: Counte
         progress=progress if phase in ("Running", "Starting") else stopped_progress(progress),
         cpu=read_cpu(situation),
         restarts=counted.restarts,
+        usage=count_usage(situation),
         start_time=started,
         image=_image(situation),
     )
@@ -96,7 +97,7 @@ def suspended_status(situation: Situation, *, acceptance: Acceptance, counted: C
         worker_statuses=tuple(forget_pod(entry) for entry in list_workers(situation, counted=counted)),
         progress=stopped_progress(situation.status.progress),
         restarts=counted.restarts,
-        usage=add_usage(situation),
+        usage=count_usage(situation),
         start_time=None,
     )
 
@@ -126,7 +127,7 @@ def ended_status(situation: Situation, *, outcome: Outcome, counted: Counted) ->
         restarts=_all_failures(counted, outcome),
         worker_statuses=entries,
         result=_result(situation, outcome),
-        usage=add_usage(situation),
+        usage=count_usage(situation, over=True),
         completion_time=c.timestamp(situation.now),
     )
 

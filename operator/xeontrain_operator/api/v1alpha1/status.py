@@ -116,7 +116,7 @@ class RestartsStatus(Model):
     preemptions: Count = 0
     """Pods lost with no fault of the job."""
     last_reason: Message | None = None
-    """Cause of the newest of them."""
+    """Cause of the newest of them; of all, where several were found at once."""
     last_counted: Annotated[str, Field(max_length=128)] | None = None
     """Identity of the newest failure of a round that is counted."""
     display: DisplayText | None = None
@@ -138,7 +138,11 @@ class UsageStatus(Model):
     """What it took."""
 
     core_hours: Annotated[float, Field(ge=0)] = 0
-    """CPUs times hours."""
+    """CPUs times hours that its pods held them, up to since."""
+    held_cpus: Annotated[float, Field(ge=0)] | None = None
+    """CPUs that its pods hold now; absent where they hold none."""
+    since: Timestamp | None = None
+    """Since when they hold just these."""
     cost: Annotated[float, Field(ge=0)] | None = None
     """By the price of the node pool."""
     cost_display: DisplayText | None = None

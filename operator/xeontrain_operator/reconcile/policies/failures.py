@@ -94,7 +94,7 @@ def count(situation: Situation) -> Counted:
     restarts = RestartsStatus(
         failures=failures,
         preemptions=preemptions,
-        last_reason=reasons[-1][:REASON_LIMIT] if reasons else old.last_reason,
+        last_reason=" ".join(reasons)[:REASON_LIMIT] if reasons else old.last_reason,
         last_counted=last_counted,
         display=f"{failures} (+{preemptions})" if preemptions else str(failures),
     )

@@ -16,8 +16,12 @@ from xeontrain_operator.reconcile.verdict import Verdict, find_verdict
 
 # Waiting heals none of these: a person has to change something, and the spec cannot change.
 _HOPELESS = frozenset(
-    {c.IMAGE_PULL_FAILED, c.CONTAINER_CONFIG_ERROR, c.VOLUME_NOT_MOUNTED, c.TOPOLOGY_MISFIT}
+    {c.IMAGE_PULL_FAILED, c.CONTAINER_CONFIG_ERROR, c.VOLUME_NOT_MOUNTED, c.TOPOLOGY_MISFIT, c.POD_REJECTED}
 )
+# The nodes or the namespace's rules stand in the way, so that no pod is there to be placed.
+_BEFORE_A_NODE = frozenset({c.TOPOLOGY_MISFIT, c.POD_REJECTED})
+# What the API server says when a webhook is away: it comes back.
+_WEBHOOK_AWAY = "failed calling webhook"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,11 @@ def hopeless_cause(situation: Situation) -> Cause | None:
     stopped = stopped_by_admission(situation)
     if stopped is not None:
         return Cause(reason=stopped.reason, message=stopped.message)
-    return next((cause for cause in situation.causes if cause.reason in _HOPELESS), None)
+    return next((cause for cause in situation.causes if _is_hopeless(cause)), None)
+
+
+def _is_hopeless(cause: Cause) -> bool:
+    return cause.reason in _HOPELESS and _WEBHOOK_AWAY not in cause.message
 
 
 def _by_verdict(situation: Situation, verdict: Verdict) -> Outcome:
@@ -145,13 +153,13 @@ def _hopeless(situation: Situation) -> Outcome | None:
 
 def _hopeless_seconds(situation: Situation, cause: Cause) -> float:
     """For how long the job could have run but for this cause: the time without nodes is not counted,
-    except where the nodes themselves are the cause."""
+    except where it takes away the very chance of one."""
     running, placed = (
         c.find_condition(situation.status.conditions, type_) for type_ in (c.RUNNING, c.PLACED)
     )
     if running is None or running.status != "False":
         return 0.0
     waited = situation.since_seconds(running.last_transition_time)
-    if cause.reason == c.TOPOLOGY_MISFIT or placed is None or placed.status != "True":
+    if cause.reason in _BEFORE_A_NODE or placed is None or placed.status != "True":
         return waited
     return min(waited, situation.since_seconds(placed.last_transition_time))

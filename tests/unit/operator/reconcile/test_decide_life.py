@@ -428,7 +428,6 @@ def test_suspended_job_has_no_set_and_resumes_with_a_new_one() -> None:
     assert decision.actions == (Delete(kind="StatefulSet", name="mail", uid=SET_UID),)
     assert decision.status["phase"] == "Suspended"
     assert conditions(decision)["Suspended"] == ("True", "SuspendedByUser")
-    assert decision.status["usage"] == {"coreHours": 8.0}
     assert "startTime" not in decision.status
     assert reasons(decision) == ["Suspended"]
     assert not decision.ask_launcher

@@ -368,6 +368,24 @@ def test_image_that_never_comes_ends_the_job_at_the_deadline() -> None:
     assert "cannot be pulled" in message(decision, "Failed")
 
 
+@pytest.mark.parametrize(
+    ("said", "phase"),
+    [
+        ('pods "mail-1" is forbidden: violates PodSecurity "restricted:latest": runAsUser=0', "Failed"),
+        ("admission webhook policy.example denied the request: no team label", "Failed"),
+        ('Internal error occurred: failed calling webhook "policy.example": connection refused', "Pending"),
+        ('pods "mail-1" is forbidden: exceeded quota: team, requested: cpu=8, used: cpu=8', "Pending"),
+    ],
+    ids=["pod-security", "webhook-denies", "webhook-away", "quota"],
+)
+def test_rules_of_the_namespace_end_a_job_that_they_will_never_let_in(said: str, phase: str) -> None:
+    """A webhook that is away comes back, and quota is given free by other jobs: these wait."""
+    life = Life(spec={"runPolicy": {"preRunningDeadlineSeconds": 60}})
+    life.decide()
+    life.seconds = 70
+    assert life.started(pods=(pod(0),), events=(_event("FailedCreate", said),)).status["phase"] == phase
+
+
 def test_time_without_nodes_is_not_held_against_an_image() -> None:
     """An hour in the queue, then one failed pull: the registry gets its time."""
     life = Life(spec={"runPolicy": {"preRunningDeadlineSeconds": 60}})
@@ -615,12 +633,3 @@ def test_pod_on_a_lost_node_is_released() -> None:
     assert (due.ask_nodes, due.actions) == (("node-1",), ())
     lost = life.started(pods=stuck, lost_nodes=frozenset({"node-1"}))
     assert lost.actions == (DeletePod(name="mail-1", uid="pod-1", grace_seconds=0),)
-
-
-def test_cost_by_the_price_of_the_pool() -> None:
-    """Two workers of eight CPUs for two hours are 32 core hours; 64 CPUs cost 4 an hour."""
-    life = Life(spec={"nodePool": "xeon"})
-    life.train()
-    life.seconds = 7200
-    decision = life.started(pods=(pod(0, state=terminated(result())), pod(1)))
-    assert decision.status["usage"] == {"coreHours": 32.0, "cost": 2.0, "costDisplay": "2.00 USD"}
