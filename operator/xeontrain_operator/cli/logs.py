@@ -131,6 +131,7 @@ class _Reader:
         )
         async for chunk in chunks:
             yield harmless(decoder.decode(chunk))
+        yield harmless(decoder.decode(b"", final=True))
 
     async def _show_kept(self, job: Document, *, write: Write) -> None:
         name = log_config_map_name(Metadata.model_validate(job["metadata"]))

@@ -143,13 +143,13 @@ class AioKubeClient:
         )
 
     async def pod_log(self, *, namespace: str, name: str, container: str, tail_bytes: int) -> str:
-        # The end is had by lines, then cut. `limitBytes` counts from the first of them: it is there for
-        # logs without line ends, and generous.
-        lines, limit = max(1, tail_bytes // 16), 64 * tail_bytes
-        query = {"container": container, "tailLines": lines, "limitBytes": limit}
-        path = kinds.POD.path(namespace=namespace, name=name, subresource="log")
-        body = await self._request("log", kinds.POD, path, method="GET", query=query)
-        return body[-tail_bytes:].decode("utf-8", "replace")
+        # The end is had by lines, then cut as it comes: `limitBytes` counts from the first of them, and
+        # would cut off the very end where lines are long.
+        query = {"container": container, "tailLines": max(1, tail_bytes // 16)}
+        tail = b""
+        async for chunk in self._log(namespace, name, query, timeout=_TIMEOUT):
+            tail = (tail + chunk)[-tail_bytes:]
+        return tail.decode("utf-8", "replace")
 
     async def stream_log(
         self, *, namespace: str, name: str, container: str, tail_lines: int | None, follow: bool
@@ -160,15 +160,25 @@ class AioKubeClient:
             "follow": "true" if follow else "",
             "tailLines": "" if tail_lines is None else str(tail_lines),
         }
+        async for chunk in self._log(namespace, name, query, timeout=_ENDLESS):
+            yield chunk
+
+    async def _log(
+        self, namespace: str, name: str, query: Object, *, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[bytes]:
         path = kinds.POD.path(namespace=namespace, name=name, subresource="log")
+        status = 0
         try:
-            response = await self._call("GET", path, query, None, _JSON, timeout=_ENDLESS)
-            if response.status >= 300:
-                raise errors.from_response(status=response.status, body=await response.read())
+            response = await self._call("GET", path, query, None, _JSON, timeout=timeout)
+            status = response.status
+            if status >= 300:
+                raise errors.from_response(status=status, body=await response.read())
             async for chunk in response.response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError, ApiException) as error:
             raise errors.Transient(f"log {path}: {error or type(error).__name__}") from error
+        finally:
+            self._on_call("log", kinds.POD.kind, status)
 
     async def served(self, kind: Kind) -> bool:
         """Whether the API server serves this kind at this moment (its definition may come later than we)."""
