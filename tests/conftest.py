@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
 
 import pytest
@@ -26,6 +27,11 @@ IMAGE_FIXTURES = {"thin_image": "thin", "operator_image": "operator", "trainer_i
 # Why a tier cannot run, by fixture; filled in before the first test.
 _not_ready = pytest.StashKey[dict[str, Exception]]()
 _images = pytest.StashKey[Sequence[str]]()
+
+
+def pytest_sessionstart() -> None:
+    """Ctrl-C works in what the tests start, also where a shell ran them in the background and ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
